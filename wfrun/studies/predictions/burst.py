@@ -1,4 +1,4 @@
-"""Thesis section 7.3.2, Figure 7.8: the waits of a burst, and what was predicted."""
+"""Thesis section 7.3.2, Figure 7.8: waits of the jobs of a burst, and their predictions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def cells(setting: PartSetting) -> list[BurstCell]:
 
 
 def run(setting: PartSetting, cell: BurstCell) -> BurstRow:
-    """Replay the site."""
+    """Replay the jobs of the site and return those of its largest burst."""
     workload = next(w for w in setting.workloads if w.label == cell.workload)
     site = site_of(workload, cell.rank, cell.jobs)
     replay = replayed(site, "fcfs", *PREDICTORS)
@@ -129,7 +129,7 @@ def burst_page(row: BurstRow, pictures: Pictures) -> Iterator[str]:
 
 
 def draw_burst(row: BurstRow, folder: Path) -> dict[str, str]:
-    """Write the figure as PNG; returns its name."""
+    """Write the figure as PNG and return its file name by figure number."""
     drawn = wide(7.0, 3.4)
     axes = drawn.subplots()
     places = range(1, len(row.waits_s) + 1)

@@ -23,12 +23,12 @@ _CLUSTERS_OF_USER = 3
 
 
 class GridModel(NamedTuple):
-    """A grid of Table 7.1, as it is generated."""
+    """Parameters from which a grid of Table 7.1 is generated."""
 
     title: str
     kind: Literal["research", "production"]
     row: str
-    """The row of Table 5.3 whose fits the bags of the grid follow."""
+    """The row of Table 5.3 with the fits for the grid's bags."""
     clusters: int
     parallel: float
     """Share of parallel jobs."""
@@ -38,7 +38,8 @@ class GridModel(NamedTuple):
 
 
 RESEARCH_LOAD, PRODUCTION_LOAD = 0.2, 0.7
-"""Section 7.1: 10% to 30% in research grids, over 60% in production grids."""
+"""Loads of the generated grids. Section 7.1 gives 10% to 30% for research grids and over 60% for
+production grids."""
 
 GRIDS: dict[str, GridModel] = {
     "das-2": GridModel("DAS-2", "research", "das-2", 5, 0.66, RESEARCH_LOAD),
@@ -56,16 +57,18 @@ GRIDS: dict[str, GridModel] = {
 
 
 Change = Callable[[Sequence[LoggedJob]], Sequence[LoggedJob]]
-"""A change of the generated jobs, in which the jobs of a bag follow each other."""
+"""Changes generated jobs before they are scheduled. The jobs of a bag are adjacent in the
+argument."""
 
 
 def generate_grid(
     grid: GridModel, jobs: int, seed: int, change: Change = lambda logged: logged
 ) -> tuple[tuple[LoggedJob, ...], int]:
-    """A log of the grid, with waits, and its number of processors.
+    """Generate a log of the grid. Return its jobs with their waits, and the grid's number of
+    processors.
 
-    ``change`` is applied to the jobs before they are scheduled. All clusters have the same number
-    of processors, chosen such that the grid has its load. They schedule FCFS.
+    ``change`` is applied to the jobs before they are scheduled. All clusters are FCFS and have the
+    same number of processors, chosen such that the grid has its load.
     """
     logged = sorted(change(_bags(grid, jobs, seed)), key=lambda job: job.submit_s)
     span_s = logged[-1].submit_s - logged[0].submit_s
@@ -116,7 +119,7 @@ def _bags(grid: GridModel, jobs: int, seed: int) -> tuple[LoggedJob, ...]:
 
 
 def _with_waits(jobs: Sequence[LoggedJob], slots: int) -> Iterator[LoggedJob]:
-    """The jobs with their waits in FCFS clusters of that size, in the same order."""
+    """Add to each job its wait in an FCFS cluster of ``slots`` processors. The order stays."""
     clusters: dict[str | None, _Fcfs] = {}
     for job in jobs:
         cluster = clusters.get(job.site)

@@ -34,17 +34,17 @@ class StudyPart:
     cell: type[msgspec.Struct]
     """The record that identifies a run. Its fields are text, numbers or None."""
     row: type[msgspec.Struct]
-    """The record of a cell and its measures, which may also be tuples of numbers."""
+    """The record of a cell with its measures. Measures may also be tuples of numbers."""
     cells: Callable[[PartSetting], Sequence[Any]]
-    """Lists the cells, in the order in which they run; those of a workload are together."""
+    """Lists the cells in the order in which they run. The cells of one workload are adjacent."""
     run: Callable[[PartSetting, Any], Any]
     """Runs a cell and returns its row."""
     samples: Callable[[PartSetting, Sequence[Any], bool], Any]
-    """Makes the samples for claims, page and figures, from the rows of all cells and whether a
-    claim has to hold on every workload (False: on most)."""
+    """Makes the samples, from which claims, page and figures are made, from the rows of all cells.
+    The last argument is True if a claim has to hold on every workload, False if on most."""
     claims: Claims[Any]
     page: Callable[[Any, Pictures], Iterator[str]]
     """Yields the section of the page, in Markdown, with its headings (``##``)."""
     draw: Callable[[Any, Path], dict[str, str]]
-    """Writes the figures to a folder, and returns names of files by number of figure. Raises
+    """Writes the figures to a folder, and returns their file names by figure number. Raises
     OSError."""

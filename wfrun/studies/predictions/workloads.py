@@ -19,7 +19,7 @@ from wfrun.runners.forecast.log_accuracy import LogHistory, log_history
 from wfrun.studies.predictions.generated import GRIDS, generate_grid
 
 Kind = Literal["research", "production", "parallel", "other"]
-"""Research and production grids as in Table 7.1; parallel machines; logs that were named."""
+"""Research or production grid as in Table 7.1, parallel machine, or another log that was named."""
 
 KNOWN: dict[str, tuple[str, Kind]] = {
     "KTH-SP2": ("KTH-SP2", "parallel"),
@@ -122,9 +122,8 @@ def _of_log(path: Path) -> Workload:
 
 @lru_cache(maxsize=2)  # the next cell often has the same
 def jobs_of(workload: Workload, jobs: int | None, seed: int = 0) -> Jobs:
-    """The first jobs, at most ``jobs``, that ran for a plausible time on a known number of
-    processors after a known wait. Raises InvalidError for a log that cannot be read or has no such
-    job."""
+    """The first ``jobs`` jobs (None: all) with a known wait, a known number of processors and a
+    plausible run time. Raises InvalidError for a log that cannot be read or has no such job."""
     if workload.path is None:
         grid = GRIDS[workload.label.removeprefix("grid:")]
         logged, processors = generate_grid(grid, jobs or grid.jobs, seed)

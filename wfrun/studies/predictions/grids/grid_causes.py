@@ -77,9 +77,9 @@ LOGS: dict[str, dict[str, tuple[float, float]]] = {
     "das3": {"KTH-SP2": (0.2, 1.0), "SDSC-SP2": (0.1, 1.0)},
     "auver": {"LPC-EGEE": (0.05, 0.3)},
 }
-"""Logs whose jobs replace the generated ones, scaled to the load of the grid: the share of the log
-that is simulated in the quick and in the full study, by grid and title. A log is used only if it is
-present."""
+"""Logs whose jobs replace the generated ones, by grid and title: the share of the log that is
+simulated in the quick and in the full study. The jobs are scaled to the load of the grid. A log is
+used only if it is among the workloads."""
 
 _GRIDS = {grid.name: grid for grid in (DAS3, AUVER)}
 
@@ -204,8 +204,8 @@ def page(samples: CauseSamples, pictures: Pictures) -> Iterator[str]:
 
 
 class _Cause(NamedTuple):
-    """A suspected cause, and the waits that test it: each is (grid, change, scheduler), with a
-    description."""
+    """A suspected cause, and the mean waits that test it, each as (grid, change, scheduler,
+    description)."""
 
     text: str
     tests: tuple[tuple[str, str, str, str], ...]

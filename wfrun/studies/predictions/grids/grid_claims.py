@@ -1,7 +1,7 @@
 """The claims of thesis section 7.4.4 about prediction-based grid scheduling, and their tests.
 
-In our words. A claim has to hold in every repetition; the second answer is whether it holds in most
-of them.
+The claims are paraphrased. A claim has to hold in every repetition; in the weaker sense
+(`Answer.usually`), in more than half of them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ ECT = ("ECT-Perfect", "ECT-Last2")
 OTHERS = ("LB", "FPF")
 MEASURES = (("response", "response_s"), ("wait", "wait_s"), ("slowdown", "slowdown"))
 BY_FAR = 2.0
-"""Minimum ratio of the worst policy to the next one, if it is *by far* the worst."""
+"""Minimum ratio of the waits of the worst policy to those of the next worst, for *by far* the
+worst."""
 ALIKE = 0.25
-"""Maximum share of the jobs that are in other clusters if two distributions are similar."""
+"""Maximum share of the jobs that two similar distributions place in different clusters."""
 RESEARCH, PRODUCTION = "das3", "auver"
 
 _WHERE = "7.4.4, DAS-3"

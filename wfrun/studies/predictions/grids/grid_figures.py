@@ -19,7 +19,8 @@ PANELS = (
 
 
 def draw_grids(samples: GridSamples, folder: Path) -> dict[str, str]:
-    """Write the figures as PNG, those of the first repetition; returns their names."""
+    """Write the figures of the first repetition as PNG and return their file names by figure
+    number."""
     found = {FIGURES[name]: _distributions(samples, folder, name) for name in GRIDS}
     return {**found, "7.11": _clusters(samples, folder)}
 

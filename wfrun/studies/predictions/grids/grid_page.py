@@ -67,7 +67,7 @@ def _figure(figure: str, what: str, pictures: Pictures) -> Iterator[str]:
 
 
 def _spread(samples: GridSamples, grid: str, policy: str, measure: str) -> str:
-    """The mean and, if there are repetitions, the extremes."""
+    """The mean over the repetitions and, if there are several, the minimum and maximum."""
     values = [float(getattr(samples.row(grid, policy, seed), measure)) for seed in samples.seeds]
     mean = number(samples.mean(grid, policy, measure))
     return mean if len(values) == 1 else f"{mean} ({number(min(values))}–{number(max(values))})"

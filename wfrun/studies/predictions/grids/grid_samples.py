@@ -10,7 +10,7 @@ from wfrun.studies.predictions.part import PartSetting
 
 
 class GridSamples:
-    """What was measured in each repetition."""
+    """Results by grid, policy and repetition."""
 
     def __init__(self, setting: PartSetting, rows: Sequence[GridRow], every: bool) -> None:
         self.setting = setting
@@ -30,8 +30,8 @@ class GridSamples:
         return {policy: self.mean(grid, policy, measure) for policy in policies}
 
     def holds(self, test: Callable[[int], bool]) -> bool:
-        """Whether a test of a repetition, given its seed, holds in all repetitions, or in most of
-        them."""
+        """Whether the claim holds in all repetitions, or, without ``every``, in more than half of
+        them. ``test`` gets the seed of a repetition."""
         return self.agree({seed: test(seed) for seed in self.seeds})
 
     def agree(self, findings: Mapping[int, bool]) -> bool:
@@ -41,5 +41,5 @@ class GridSamples:
 
 def distance(one: Sequence[float], other: Sequence[float]) -> float:
     """Total variation distance of two distributions of jobs over clusters: the share of the jobs
-    that would have to move."""
+    that would have to move to make them equal."""
     return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2

@@ -17,7 +17,7 @@ from wfrun.studies.predictions.part import PartSetting
 from wfrun.studies.predictions.runtimes.runtimes import shares
 
 QUICK_PART, FULL_PART = 0.25, 1.0
-"""Share of the four months of Table 7.5."""
+"""Share of the four months of Table 7.5 that is simulated."""
 QUICK_SEEDS, FULL_SEEDS = 3, 3
 
 SCHEDULERS: dict[str, Callable[[Sequence[SiteSpec]], Scheduler]] = {
@@ -25,10 +25,10 @@ SCHEDULERS: dict[str, Callable[[Sequence[SiteSpec]], Scheduler]] = {
        for name in schedulers.TABLE_7_6},
     "FPF, first blocks": schedulers.SCHEDULERS["fcfs"].make,
 }  # fmt: skip
-"""The policies of section 7.4.2. FPF keeps jobs in the global queue, and all of them are eligible.
-In the last policy the first job blocks the others, as in a first-come, first-served queue. The load
-of LB is that of All-Clusters: the processors of all running or queued jobs over the cluster's
-size."""
+"""The policies of section 7.4.2. FPF keeps jobs in one global queue, and all of them are eligible;
+in the last policy the first job of this queue blocks the others (FCFS). LB chooses the cluster with
+the smallest load: processors of all running or queued jobs divided by those of the cluster (as
+All-Clusters, section 6.1.3)."""
 
 TIMES_S = tuple(float(f"{10 ** (step / 5):.3g}") for step in range(31))
 """Points at which the distributions of waits and responses are kept: 1 to 1,000,000 s."""
@@ -46,7 +46,8 @@ class GridCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GridRow(GridCell, frozen=True, kw_only=True):
-    """See `wfrun.runners.metrics.grid_waits.GridMeans`."""
+    """Measures of one simulation (`wfrun.runners.metrics.grid_waits.GridMeans`), and distributions
+    at TIMES_S and SLOWDOWNS."""
 
     jobs: int
     response_s: float
@@ -62,7 +63,7 @@ class GridRow(GridCell, frozen=True, kw_only=True):
 
 
 def cells(setting: PartSetting) -> list[GridCell]:
-    """The cells of all policies on the same workloads."""
+    """All policies on the same workloads."""
     part, seeds = (QUICK_PART, QUICK_SEEDS) if setting.quick else (FULL_PART, FULL_SEEDS)
     return [
         GridCell(grid=grid, policy=policy, part=part, seed=seed)

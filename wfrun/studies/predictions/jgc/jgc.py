@@ -33,8 +33,8 @@ from wfrun.studies.grids.jgc_grids import logs_of as logs_among
 from wfrun.studies.predictions.part import PartSetting
 
 QUICK_WEEKS, FULL_WEEKS = 1, 26
-"""Weeks of the logs. The paper's Grid1 has 22,770 jobs a site on average; the first 26 weeks have
-22,916."""
+"""Number of weeks of the logs that are simulated. The paper's Grid1 has 22,770 jobs a site on
+average; the first 26 weeks have 22,916."""
 QUICK_WINDOWS = (1, 5, 10)
 
 STRATEGIES: dict[str, type[Placement]] = {"MST": Mst, "MWT": Mwt}
@@ -71,11 +71,11 @@ class JgcRow(JgcCell, frozen=True, kw_only=True):
 
     jobs: int
     wait_s: float
-    """t_w."""
+    """Mean wait (t_w)."""
     slowdown: float
-    """SD_b."""
+    """Mean bounded slowdown (SD_b)."""
     weighted_completion: float
-    """SWCT_w."""
+    """Sum of the completion times, weighted by work (SWCT_w)."""
     utilization: float
 
 

@@ -105,8 +105,8 @@ def _others(samples: JgcSamples) -> Iterator[Sequence[str]]:
 
 
 def draw_jgc(samples: JgcSamples, folder: Path) -> dict[str, str]:
-    """Write the figures as PNG; return their names. Names begin with that of the paper, since the
-    numbers of its figures resemble those of the thesis."""
+    """Write the figures as PNG and return their file names by figure number. The numbers have the
+    prefix ``JGC``, since the thesis has figures with similar numbers."""
     if not samples.rows:
         return {}
     found = {

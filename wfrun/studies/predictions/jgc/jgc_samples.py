@@ -1,7 +1,7 @@
 """Results of the simulations of section 6.2 of the JGC paper, and its claims about them.
 
-Claims are in our words. A claim has to hold in every test case, that is, for each strategy in a
-grid. The second answer is whether it holds in most test cases.
+The claims are paraphrased. A test case is a strategy in Grid1. A claim has to hold in every
+test case; in the weaker sense (`Answer.usually`), in more than half of them.
 """
 
 from __future__ import annotations

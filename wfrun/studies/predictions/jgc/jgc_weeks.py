@@ -47,7 +47,7 @@ class WeekRow(JgcRow, frozen=True, kw_only=True):
 
 
 def cells(setting: PartSetting) -> list[WeekCell]:
-    """Each week with known run times, estimates and the models of the figures."""
+    """Each week with known run times, with user estimates, and with the models of the figures."""
     if logs_of(setting) is None:
         return []
     weeks = QUICK_WEEKS if setting.quick else FULL_WEEKS
@@ -65,8 +65,8 @@ def cells(setting: PartSetting) -> list[WeekCell]:
 
 
 def run(setting: PartSetting, cell: WeekCell) -> WeekRow:
-    """Simulate the jobs of that week alone, in an empty grid without a history. Raises
-    InvalidError without the logs of Grid1."""
+    """Simulate the jobs of one week in a grid that is empty and has no history. Raises InvalidError
+    without the logs of Grid1."""
     logs = logs_of(setting)
     if logs is None:
         raise InvalidError("a log of Grid1 of the JGC paper is missing")
@@ -135,7 +135,8 @@ def _rows(samples: WeekSamples) -> Iterator[Sequence[str]]:
 
 
 def _times(samples: WeekSamples, model: str, among: Sequence[str], *, worst: bool = False) -> int:
-    """Number of weeks in which the model is the best, or the worst, among these."""
+    """Number of weeks in which the model has the smallest degradation among the models ``among``;
+    the largest, if ``worst``."""
     choose = max if worst else min
     return sum(
         choose(among, key=lambda one: samples.degradation[week, one]) == model

@@ -46,7 +46,7 @@ def alike(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
 
 
 def apart(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
-    """Submit the tasks of a bag one after the other."""
+    """Submit the tasks of a bag APART_S apart."""
     return [
         replace(job, submit_s=job.submit_s + number * APART_S)
         for bag in _bags(jobs)
@@ -55,8 +55,8 @@ def apart(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
 
 
 def shuffled(past: Sequence[PastJob]) -> list[PastJob]:
-    """Shuffle the run times of each user's jobs. The distribution of the user's run times stays the
-    same, but series of similar jobs are broken up. Waits stay."""
+    """Shuffle the run times among the jobs of each user. The distribution of the user's run times
+    stays the same, but series of similar jobs are broken up. Waits stay the same, too."""
     by_owner: dict[str, list[float]] = {}
     for job in past:
         by_owner.setdefault(job.job.owner, []).append(job.runtime_s)
@@ -93,7 +93,7 @@ class RuntimeCauseCell(msgspec.Struct, frozen=True, kw_only=True):
 
 class RuntimeCauseRow(RuntimeCauseCell, frozen=True, kw_only=True):
     """Measures of each method (in the order of METHODS) under each classification that the workload
-    serves (in the order of CLASSIFICATIONS). All methods of a classification come together."""
+    serves (in the order of CLASSIFICATIONS). The values of one classification are adjacent."""
 
     own: tuple[float, ...]
     """Mean accuracy over the jobs that have a prediction under the classification."""
@@ -138,7 +138,7 @@ def served(missing: Sequence[str]) -> list[str]:
 
 
 def measured(cell: RuntimeCauseCell, moments: Moments, names: Sequence[str]) -> RuntimeCauseRow:
-    """The measures of a replay under these classifications."""
+    """Compute the measures of a replay under the classifications ``names``."""
     own: list[list[float]] = [[] for _ in names for _ in METHODS]
     same: list[list[float]] = [[] for _ in own]
     jobs = 0
@@ -177,7 +177,7 @@ def _replayed(moments: Moments, names: Sequence[str]) -> Iterator[list[list[floa
 
 
 class RuntimeCauseSamples:
-    """What was measured, by workload and change."""
+    """Results by workload and change."""
 
     def __init__(self, setting: PartSetting, rows: Sequence[RuntimeCauseRow], every: bool) -> None:
         self.workloads = setting.workloads
@@ -260,8 +260,8 @@ def _verdict(samples: RuntimeCauseSamples) -> Iterator[str]:
 
 
 def _falling(samples: RuntimeCauseSamples, change: str, measure: str) -> str:
-    """The workloads with all classifications on which a classification is less accurate than the
-    one before."""
+    """Titles of the workloads on which the accuracy falls from one classification to the next. Only
+    workloads with all classifications are considered."""
     falling = []
     for workload in samples.workloads:
         if change not in (GRID_CHANGES if workload.generated else LOG_CHANGES):

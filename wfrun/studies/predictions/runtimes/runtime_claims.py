@@ -1,7 +1,7 @@
 """The claims of thesis section 7.2.3 about run time predictions, and their tests.
 
-In our words. What the text says of "all" or "the" traces has to hold on every workload here; the
-second answer is whether it holds on more than half of them.
+The claims are paraphrased. A claim about "all" or "the" traces has to hold on every workload here;
+in the weaker sense (`Answer.usually`), on more than half of them.
 """
 
 from __future__ import annotations

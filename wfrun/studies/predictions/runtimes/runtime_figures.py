@@ -14,7 +14,7 @@ KINDS = (("research", "research grids"), ("production", "production grids"))
 
 
 def draw_runtimes(samples: RuntimeSamples, folder: Path) -> dict[str, str]:
-    """Write the figures as PNG; returns their names."""
+    """Write the figures as PNG and return their file names by figure number."""
     found = {
         figure: _methods(samples, folder, figure, classification)
         for figure, classification in zip(("7.2", "7.3", "7.4"), GENERAL, strict=True)

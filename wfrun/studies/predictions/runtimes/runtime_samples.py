@@ -27,7 +27,7 @@ class Choice(NamedTuple):
 
 
 class RuntimeSamples:
-    """What was measured of each workload."""
+    """Results by workload, method and classification."""
 
     def __init__(self, setting: PartSetting, rows: Sequence[RuntimeRow], every: bool) -> None:
         self.setting = setting
@@ -38,7 +38,7 @@ class RuntimeSamples:
         return self._rows[workload.label, choice.method, choice.classification]
 
     def workloads(self, *kinds: str) -> list[Workload]:
-        """The workloads of these kinds; all without a kind."""
+        """The workloads of the given kinds; all workloads if no kind is given."""
         return [w for w in self.setting.workloads if not kinds or w.kind in kinds]
 
     def serves(self, workload: Workload, classification: str) -> bool:
@@ -66,7 +66,8 @@ class RuntimeSamples:
         return max(choices, key=lambda choice: self.row(workload, choice).accuracy)
 
     def agree(self, findings: Mapping[str, bool]) -> bool:
-        """Whether the claim holds on every workload, or on most of them."""
+        """Whether the claim holds on every workload, or, without ``every``, on more than half of
+        them."""
         held = sum(findings.values())
         return bool(findings) and (
             held == len(findings) if self.every else 2 * held > len(findings)

@@ -24,8 +24,8 @@ GENERAL = ("site", "user", "user-site")
 SPECIFIC = "application"
 """The classification of Figure 7.5."""
 CHAIN = "chain"
-"""Stands for a predictor of `wfrun.engine.prediction.registry` that chooses the class of each job
-itself, such as the most specific class with a history."""
+"""Value of `RuntimeCell.classification` for predictors of `wfrun.engine.prediction.registry` that
+choose the class of each job themselves, such as the most specific class with a history."""
 
 ACCURACIES = tuple(step / 50 for step in range(51))
 """Points at which the distribution of the accuracy is kept."""
@@ -58,9 +58,9 @@ class RuntimeRow(RuntimeCell, frozen=True, kw_only=True):
     accuracy_median: float
     error_s: float
     burst_jobs: int
-    """Number of jobs that follow another job of their burst and have a prediction."""
+    """Number of jobs with a prediction that follow another job of their burst."""
     burst_same: float
-    """Share of these jobs whose prediction is equal to that of the job before."""
+    """Share of the ``burst_jobs`` whose prediction is equal to that of the preceding job."""
     burst_accuracy: float
     other_accuracy: float
     """Mean accuracy over the jobs that are not in a burst, or begin one."""
@@ -103,10 +103,11 @@ class _Replayed(NamedTuple):
 
     runtimes_s: Sequence[float]
     before: Sequence[int]
-    """Number of the job before in the burst; -1 for a job that is not in a burst, or begins one."""
+    """For each job, the index of the preceding job of its burst; -1 if it is in no burst or the
+    first."""
     values_s: Mapping[str, Sequence[tuple[float, ...]]]
-    """By classification: the prediction of each method, in the order of METHODS; empty for a job of
-    a class without a history."""
+    """By classification, the predictions of each job, one for each method in the order of METHODS;
+    empty if the job's class has no history."""
 
 
 _NOTHING = _Replayed((), (), {})
@@ -134,7 +135,7 @@ def _replayed(workload: Workload, jobs: int | None) -> _Replayed:
 
 
 def _before(submitted: Sequence[PastJob]) -> list[int]:
-    """Number of the job before in the burst, of each job; -1: there is none."""
+    """For each job, the index of the preceding job of its burst; -1 if there is none."""
     latest: dict[Hashable, tuple[float, int]] = {}
     found = []
     for number, past in enumerate(submitted):
@@ -159,7 +160,8 @@ def _chained(workload: Workload, cell: RuntimeCell, found: _Replayed) -> list[fl
 
 
 def measure(cell: RuntimeCell, replayed: _Replayed, values_s: Sequence[float | None]) -> RuntimeRow:
-    """The measures of these predictions, which are in the order of submission."""
+    """Compute the measures of ``values_s``, predictions in the order of submission. None is no
+    prediction."""
     accuracies: list[float] = []
     errors: list[float] = []
     burst: list[float] = []

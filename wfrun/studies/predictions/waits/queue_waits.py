@@ -35,8 +35,8 @@ QUICK_JOBS = 3_000
 FULL_JOBS = 20_000
 """Maximum number of jobs of a site of a generated grid in the full study."""
 LOG_LOAD = 0.3
-"""Load to which logs are scaled in the simulated queue: that of the research grids (section 7.1).
-The logs' own load is up to 84%, at which a queue without backfilling grows without end."""
+"""Load to which logs are scaled in the simulated queue: the highest of research grids (section
+7.1). The logs' own load is up to 84%, at which a queue without backfilling grows without end."""
 GRIDS = ("grid:das-2", "grid:das-3", "grid:grid5000", "grid:auvergrid")
 """The grids of Tables 7.2 and 7.3. Two sites of each are simulated."""
 SITES = 2
@@ -65,7 +65,7 @@ class WaitRow(WaitCell, frozen=True, kw_only=True):
     predicted: int
     unknown: int
     nonzero: float
-    """Share of the judged jobs that waited."""
+    """Share of the jobs that waited."""
     accuracy: float
     error_s: float
     under: float
@@ -82,8 +82,8 @@ class WaitRow(WaitCell, frozen=True, kw_only=True):
     other_within: float | None
     """Share of the other jobs that waited no longer than predicted; None if there are none."""
     burst_same: float
-    """Of the jobs submitted within ``BURST_GAP_S`` after another job of the same user and size:
-    share whose prediction is equal to that of the other job."""
+    """Share of the jobs with the same prediction as the preceding job of the same user and size,
+    among those submitted at most ``BURST_GAP_S`` after it."""
     mean_wait_s: float
     mean_predicted_s: float
     accuracy_shares: tuple[float, ...]
@@ -128,7 +128,8 @@ def run(setting: PartSetting, cell: WaitCell) -> WaitRow:
 
 
 def replayed(site: WaitSite, waits: Waits, *names: str) -> Replay:
-    """The waits, and the prediction of each predictor at each submission."""
+    """Replay the jobs. Return their waits, and the prediction of each predictor at each
+    submission."""
     cluster = Cluster(site.processors, "fcfs")
     events = (
         recorded_events(site.jobs)
@@ -142,7 +143,7 @@ def replayed(site: WaitSite, waits: Waits, *names: str) -> Replay:
 
 @lru_cache(maxsize=2)  # the next cell often has the same
 def site_of(workload: Workload, rank: int, jobs: int | None, waits: Waits = "fcfs") -> WaitSite:
-    """The first jobs of the site with the most jobs (``rank`` 1), or the second most (2).
+    """The first jobs of the site with the most jobs (``rank`` 1) or the second most (``rank`` 2).
     Predictors do not get users' estimates, which the traces of the thesis do not have."""
     # The busiest of several sites has at least a few percent of the jobs.
     found = jobs_of(workload, None if workload.generated else jobs)
@@ -202,8 +203,8 @@ def measure(cell: WaitCell, jobs: Sequence[ReplayedJob], replay: Replay) -> Wait
 
 
 def _same(jobs: Sequence[ReplayedJob], predicted_s: Sequence[float], first: int) -> float:
-    """Of the jobs submitted soon after another job of the same user and size: share whose
-    prediction is equal to that of the other job."""
+    """Share of the jobs from ``first`` on with the same prediction as the preceding job of the same
+    user and size, among those submitted at most ``BURST_GAP_S`` after it."""
     latest: dict[Hashable, tuple[float, float]] = {}
     same = []
     for number, (job, value_s) in enumerate(zip(jobs, predicted_s, strict=True)):

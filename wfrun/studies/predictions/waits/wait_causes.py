@@ -29,7 +29,7 @@ from wfrun.studies.predictions.waits import queue_waits
 from wfrun.studies.predictions.waits.queue_waits import Waits, site_of
 
 DELAY_S = 6 * 3600.0
-"""Maximum delay in seconds of the jobs of a burst whose arrivals are spread."""
+"""Maximum delay in seconds of a job of a burst in the change *spread*."""
 COPIES = 3
 SHIFTS = 200
 """Number of places to which the bursts are moved."""
@@ -47,15 +47,15 @@ class WaitCauseCell(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of jobs of the site; None: all."""
     waits: Waits
     change: str
-    """The change. base: none. spread: the jobs of bursts arrive later, each by up to DELAY_S.
-    larger: each job of a burst is submitted COPIES times. known: a wait is observed at the
-    submission. calm: waits of jobs of bursts are not observed. load N: arrivals are N times as
-    fast."""
+    """The change. base: none. spread: each job of a burst arrives up to DELAY_S later. larger: each
+    job of a burst is submitted COPIES times. known: a wait enters the history when its job is
+    submitted. calm: waits of jobs of bursts never enter the history. load N: arrivals are N times
+    as fast."""
 
 
 class WaitCauseRow(WaitCauseCell, frozen=True, kw_only=True):
-    """The measures of a replay. Pairs have the values of BMBP and Chebyshev. A job counts as in a
-    burst if it was in one before the change."""
+    """The measures of a replay. Pairs have the values of BMBP and Chebyshev. Jobs of bursts are
+    those that were in a burst before the change."""
 
     nonzero: float
     accuracy: tuple[float, float]
@@ -68,13 +68,15 @@ class WaitCauseRow(WaitCauseCell, frozen=True, kw_only=True):
     within: tuple[float, float]
     """Share of the jobs in bursts that waited no longer than predicted."""
     moved_low: tuple[float, float]
-    """5th percentile of the shares as in ``within`` with the bursts moved to other places."""
+    """5th percentile of ``within`` with the bursts moved to SHIFTS other places in the sequence of
+    jobs."""
     moved_high: tuple[float, float]
-    """95th percentile of these shares."""
+    """95th percentile of ``within`` with the bursts moved to SHIFTS other places in the sequence of
+    jobs."""
 
 
 class _Trial(NamedTuple):
-    """Jobs, whether each is in a burst, the events, and the waits."""
+    """Jobs, whether each is in a burst, the events of the replay, and the waits."""
 
     jobs: Sequence[ReplayedJob]
     bursts: Sequence[bool]
@@ -139,8 +141,8 @@ def _pair(values: Sequence[float | None]) -> tuple[float, float]:
 def spread(
     jobs: Sequence[ReplayedJob], bursts: Sequence[bool]
 ) -> tuple[list[ReplayedJob], list[bool]]:
-    """The jobs with later arrivals of those in bursts, in the new order of submission, and whether
-    each is in a burst."""
+    """Delay each job of a burst at random, by up to DELAY_S. Return the jobs in the new order of
+    submission, and whether each is in a burst."""
     random = Random(0)
     later = [
         (job._replace(submit_s=job.submit_s + random.uniform(0, DELAY_S)) if burst else job, burst)
@@ -154,8 +156,8 @@ def spread(
 def _trial(
     jobs: tuple[ReplayedJob, ...], bursts: tuple[bool, ...], processors: int | None
 ) -> _Trial:
-    """Replay the jobs. ``processors`` is the size of the simulated cluster; None: the waits are
-    those of the log."""
+    """Replay the jobs. ``processors`` is the size of the simulated cluster; None takes the waits of
+    the log."""
     if processors is None:
         events = list(recorded_events(jobs))
     else:
@@ -194,8 +196,9 @@ def _above(waits: Sequence[JudgedWait]) -> float:
 
 
 def moved_shares(waits: Sequence[JudgedWait]) -> list[float]:
-    """The shares of the jobs in bursts that waited no longer than predicted if all bursts are moved
-    by SHIFTS different numbers of jobs (from the end they continue at the beginning), ascending."""
+    """Share of the jobs in bursts that waited no longer than predicted, with all bursts moved by
+    each of SHIFTS numbers of jobs, ascending. Bursts that leave the end continue at the
+    beginning."""
     count = len(waits)
     within = _bits([one.wait_s - one.predicted_s < 0.5 for one in waits])
     members = _bits([one.in_burst for one in waits])
@@ -209,12 +212,13 @@ def moved_shares(waits: Sequence[JudgedWait]) -> list[float]:
 
 
 def _bits(flags: Sequence[bool]) -> int:
-    """The number whose bit i is flag i: bits of 20,000 jobs are compared at once."""
+    """The number whose bit i is flag i. Two such numbers compare the flags of 20,000 jobs at
+    once."""
     return int("".join("01"[flag] for flag in reversed(flags)) or "0", 2)
 
 
 class WaitCauseSamples:
-    """What was measured, by place and change."""
+    """Results by place and change."""
 
     def __init__(self, setting: PartSetting, rows: Sequence[WaitCauseRow], every: bool) -> None:
         self._workloads = {w.label: w for w in setting.workloads}

@@ -1,7 +1,7 @@
 """The claims of thesis section 7.3 about predictions of queue waits, and their tests.
 
-In our words. They have to hold at every site here; the second answer is whether they hold at more
-than half of the sites.
+The claims are paraphrased. A claim has to hold at every site here; in the weaker sense
+(`Answer.usually`), at more than half of them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def _found(s: WaitSamples, places: list[WaitPlace], test: Callable[[WaitPlace], 
 
 
 def accuracy_gain(place: WaitPlace) -> float:
-    """Improvement by the correction of the mean accuracy over the jobs that waited."""
+    """Increase of the mean accuracy over the jobs that waited, by the correction."""
     rows = place.rows
     return rows["point-corrected"].nonzero_accuracy - rows["point"].nonzero_accuracy
 
 
 def error_gain(place: WaitPlace) -> float:
-    """Improvement of the mean absolute error by the correction, as a share."""
+    """Relative decrease of the mean absolute error over the jobs that waited, by the correction."""
     before_s = place.rows["point"].nonzero_error_s
     return 1 - place.rows["point-corrected"].nonzero_error_s / before_s if before_s else 0.0
 

@@ -11,12 +11,12 @@ from wfrun.studies.predictions.waits.queue_waits import MINUTES
 from wfrun.studies.predictions.waits.wait_samples import WaitSamples
 
 COLUMNS = (("DAS-3*", "DAS-3*"), ("AuverGrid*", "AuverGrid*"), ("", "logs"))
-"""(beginning of the titles of sites, title) of each column. The thesis has the first two
-columns."""
+"""(prefix of the titles of its sites, title) of each column; the sites of logs have the empty
+prefix. The thesis has the first two columns."""
 
 
 def draw_waits(samples: WaitSamples, folder: Path) -> dict[str, str]:
-    """Write the figure as PNG; returns its name."""
+    """Write the figure as PNG and return its file name by figure number."""
     places = samples.of("fcfs", "point")
     columns = []
     for start, title in COLUMNS:

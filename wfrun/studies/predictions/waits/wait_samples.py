@@ -24,7 +24,7 @@ class WaitPlace(NamedTuple):
 
 
 class WaitSamples:
-    """What was measured at each site."""
+    """Results by site."""
 
     def __init__(self, setting: PartSetting, rows: Sequence[WaitRow], every: bool) -> None:
         self.setting = setting
@@ -45,8 +45,8 @@ class WaitSamples:
         ]  # fmt: skip
 
     def of(self, waits: Waits | None = None, predictor: str = "bmbp") -> list[WaitPlace]:
-        """The sites with waits of this kind (None: any kind) at which ``predictor`` was measured
-        and some job waited."""
+        """The sites with waits of the kind ``waits`` (None: any kind) where ``predictor`` was
+        measured and some job waited."""
         return [
             place
             for place in self.places
@@ -54,7 +54,8 @@ class WaitSamples:
         ]
 
     def agree(self, findings: Mapping[str, bool]) -> bool:
-        """Whether the claim holds at every site, or at most of them."""
+        """Whether the claim holds at every site, or, without ``every``, at more than half of
+        them."""
         held = sum(findings.values())
         if self.every:
             return bool(findings) and held == len(findings)
