@@ -42,17 +42,18 @@ from wfrun.studies.workflows.paper import ALL, CLUSTER_MIN, SINGLE
 
 CLAIMS = Claims[BrokerSamples]()
 FREE_HEADS = "free-heads"
-"""The change that tests the cause which the thesis names for the queue waits of five
-CyberShake-1000."""
+"""The change that tests the cause which the thesis gives for the queue waits of five
+CyberShake-1000: load of the head nodes."""
 SMALL = {"wf-small1": paper.CYBERSHAKE_30, "wf-small2": paper.INSPIRAL_100}
-"""The numbers of Montage-100 are those of Inspiral-100; see the page."""
+"""The small workflows by name. Inspiral-100 stands for Montage-100, whose numbers in the thesis are
+those of Inspiral-100; see the page."""
 LARGE = paper.CYBERSHAKE_1000
 
 
 def usually_roughly(one: Sample, other: Sample, ratio: float) -> AtLeast:
-    """The statement that in most repetitions ``one`` is ``ratio`` times ``other``, within a factor
-    of SIMILAR either way. It is decided by sign tests, because waits have a minimum (the start of a
-    job), and few repetitions have long waits."""
+    """The statement that ``one`` is ``ratio`` times ``other``, within a factor of SIMILAR either
+    way, in most repetitions. Sign tests decide it, because waits have a minimum (the start of a
+    job) and few repetitions have long waits."""
     return all_of(
         (
             usually_less(one, other, times=ratio * SIMILAR, strict=False),
@@ -205,7 +206,7 @@ def _5_x_cybershake_1000_head(s: BrokerSamples) -> Finding:
 
 
 def _most(s: BrokerSamples, test: Callable[[str], Finding]) -> Finding:
-    """The finding that a claim holds for two of the three policies, since the text does not name
+    """The finding that a claim holds for at least two of the three policies. The text does not name
     the throttled policy."""
     found = {policy: test(policy) for policy in paper.POLICIES}
     numbers = "; ".join(f"{policy}: {finding[1]}" for policy, finding in found.items())

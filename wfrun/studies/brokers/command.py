@@ -30,8 +30,8 @@ from wfrun.studies.workflows.experiments import document_of
 
 def study_brokers(options: StudyOptions) -> None:
     """Simulate the runs that results.csv lacks, write page.md and the figures, and print the
-    verdicts on all claims. With a catalog to emulate at, first emulate the runs that emulated.csv
-    lacks on its clusters.
+    verdicts on all claims. If ``options.emulate_at`` names a catalog, first emulate on its clusters
+    the runs that emulated.csv lacks.
 
     Raises InvalidError for a catalog that cannot be read and for results that are not from this
     study, and InfeasibleError if the folder cannot be written or a broker of the emulation fails.

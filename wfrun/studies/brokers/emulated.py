@@ -34,7 +34,7 @@ class EmulatedCase(msgspec.Struct, frozen=True):
 
     policy: str
     throttle: int | None
-    """The concurrency limit of the thesis; LIMITS has the one here."""
+    """The concurrency limit in the thesis, a key of LIMITS; None: no limit."""
     size: int
     """Number of tasks of each workflow."""
     instances: int
@@ -55,7 +55,7 @@ class EmulatedOutcome(EmulatedCase, frozen=True):
     head_cpu_s: float
     """CPU time of agents and batch commands on the head nodes of all clusters."""
     head_commands: int
-    """Number of commands that the agents ran there."""
+    """Number of commands that the agents ran on the head nodes."""
     broker_cpu_s: float
     """CPU time of all brokers on this machine."""
     dispatched: int
@@ -76,14 +76,15 @@ class EmulatedOutcome(EmulatedCase, frozen=True):
 
 
 THROTTLED = CLUSTER_MIN
-"""The policy that is throttled. Of the three policies, it is the one that section 6.3.1
+"""The policy that is also run with limits: the only one of the three that section 6.3.1
 throttles."""
 SIZE = 50
 LIMITS: Mapping[int, int] = {25: 5, 150: 15}
-"""The emulated limit for the first and the last of the thesis's four limits. A workflow here has a
-twentieth of the tasks, and the clusters a fifth of the idle processors. As in the thesis, the
-smaller limit keeps five workflows together at about the number of processors; the larger one does
-not, but is less than the number of tasks that a workflow can run at the same time."""
+"""The emulated concurrency limit, by the thesis's limit, for the smallest and the largest of its
+four. A workflow here has a twentieth of the tasks, and the clusters have a fifth of the idle
+processors. As in the thesis, the smaller limit keeps the tasks of five workflows at about the
+number of processors. The larger limit does not, but is less than the number of tasks of a workflow
+that can run at once."""
 TIME_SCALE = 0.1
 SIZE_SCALE = 0.001
 REPETITIONS = 5
@@ -91,9 +92,10 @@ REPETITIONS = 5
 
 
 def emulated_cases(*, quick: bool, corpus: Path | None) -> list[EmulatedCase]:
-    """The cases of each repetition in turn: one workflow and five with each policy, and five with
-    THROTTLED and each limit. In the quick study: one repetition of five workflows with THROTTLED,
-    without a limit and with the smallest one, with fewer and shorter tasks."""
+    """The cases, one repetition after another: one workflow and five workflows with each policy,
+    and five workflows with THROTTLED and each limit. The quick study has one repetition of five
+    workflows with THROTTLED, without a limit and with the smallest limit, and fewer and shorter
+    tasks."""
     size, time_scale = (30, 0.05) if quick else (SIZE, TIME_SCALE)
     has_document = corpus is not None and document_of(corpus, "cybershake", size) is not None
     origin = "corpus" if has_document else "generated"
@@ -119,10 +121,10 @@ def emulate(
     corpus: Path | None,
     quiet: bool,
 ) -> list[EmulatedOutcome]:
-    """Run the cases that ``folder``/emulated.csv does not have, one after another, over the
-    clusters of a catalog.
+    """Run the cases that ``folder``/emulated.csv lacks, one after another, on the clusters of the
+    catalog ``sites``.
 
-    Raises InfeasibleError when a broker fails, with the end of its output.
+    Raises InfeasibleError if a broker fails. The error has the end of the broker's output.
     """
     results = Results(folder / "emulated.csv", EmulatedCase, EmulatedOutcome)
     try:
@@ -139,8 +141,8 @@ def emulate(
 def run_emulated(
     case: EmulatedCase, sites: Path, folder: Path, corpus: Path | None
 ) -> EmulatedOutcome:
-    """Run one case, and measure it from the logs of the brokers in ``folder``, which is emptied
-    before."""
+    """Run one case, and measure it from the logs of its brokers. The brokers run in ``folder``,
+    which is emptied first."""
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
@@ -238,7 +240,7 @@ def _measured(
 
 
 def _most(spans: Iterator[tuple[float, float]]) -> int:
-    """The maximum number of spans that overlap."""
+    """The maximum number of spans that overlap at the same time."""
     changes = sorted(change for span in spans for change in ((span[0], 1), (span[1], -1)))
     most = present = 0
     for _, change in changes:

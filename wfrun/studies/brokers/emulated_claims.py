@@ -60,7 +60,7 @@ class EmulatedSamples:
         return {p: self.sample(instances, p, None, measure) for p in paper.POLICIES}
 
     def limits(self, measure: str, *limits: int) -> dict[str, Sample]:
-        """Five workflows with THROTTLED, with these limits and without one."""
+        """Five workflows with THROTTLED, by limit: each of ``limits``, and none."""
         return {
             **{str(n): self.sample(paper.INSTANCES, THROTTLED, n, measure) for n in limits},
             "none": self.sample(paper.INSTANCES, THROTTLED, None, measure),
@@ -68,7 +68,7 @@ class EmulatedSamples:
 
     @property
     def complete(self) -> bool:
-        """Whether all points are there on which the claims are; they are not in a quick study."""
+        """Whether all points that the claims need were measured. A quick study lacks some."""
         wanted = [(n, p, None) for n in (1, paper.INSTANCES) for p in paper.POLICIES]
         limited = [(paper.INSTANCES, THROTTLED, limit) for limit in LIMITS]
         return all(point in self._groups for point in (*wanted, *limited))

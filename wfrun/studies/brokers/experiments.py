@@ -29,24 +29,26 @@ FEW = ("vrije", "amsterdam", "delft")
 Delft, which Figure 6.8 shows, and the first two of Table 1.2."""
 
 MODEL = SiteModel(start_s=4.8)
-"""Grid Engine needs some time to start a job. It is taken to be the mean QWT of the small workflows
-in Table 6.6, which find idle processors."""
+"""Time in seconds that Grid Engine takes to start a job: the mean QWT (queue wait) of the small
+workflows in Table 6.6, which find idle processors."""
 
 HEAD = HeadModel(submit_s=1.2, copy_s=1.2)
-"""Fitted, since the thesis gives no costs: see the page."""
+"""Seconds of the head node's time that a submission and a copy take. Fitted, since the thesis gives
+no costs: see the page."""
 
 GIGABIT = 125e6
 """Bandwidth of all links in bytes per second: all traffic with Delft is over Gigabit Ethernet
-(section 2.4.1). The rates of Table 2.1, down to 10 MB/s, cannot be those of this experiment: five
-CyberShake-30 in the first cluster of Cluster Minimization, whose outputs of 5.8 GB return to Delft,
-would not end within 330 s."""
+(section 2.4.1). The rates of Table 2.1, down to 10 MB/s, cannot be those of this experiment: at
+them the outputs of five CyberShake-30 with Cluster Minimization, 5.8 GB that return from one
+cluster to Delft, would take longer than the makespan of 330 s."""
 
 STATUS_S = 10.0
-"""Interval of the information service in seconds. The thesis does not state it; the page varies
-it."""
+"""Interval in seconds at which the information service reports loads. The thesis does not state it;
+the page shows other intervals."""
 
 APART_S = 1.0
-"""Seconds between the starts of brokers: five programs are started by hand or by a script."""
+"""Seconds between the starts of two brokers, as if five programs were started by hand or by a
+script."""
 
 FASTEST = 1.25
 """Speed of the fastest processor (section 6.3.1). Makespan and NSL of Tables 6.6 and 6.7 imply
@@ -61,7 +63,7 @@ CHANGES: Mapping[str, str] = {
     "status-60": "status every minute",
     "speeds": "tasks as fast as the processors, not waiting for a fixed time",
 }
-"""The changes, each of which is tested alone, in the experiment with five CyberShake-1000."""
+"""Titles of the changes, by name. Each is tested alone, with five CyberShake-1000."""
 
 _STATUS_S: Mapping[str | None, float] = {"status-1": 1.0, "status-60": 60.0}
 
@@ -145,7 +147,8 @@ def _case(workflow: tuple[str, int], instances: int, policy: str, repetition: in
 
 
 def _tables(repetition: int) -> Iterator[BrokersCase]:
-    """Tables 6.6 and 6.7, and Inspiral-100, which the numbers of Montage-100 fit."""
+    """The cases of Tables 6.6 and 6.7, and those of Inspiral-100, which the numbers of Montage-100
+    fit."""
     for instances in (1, paper.INSTANCES):
         for workflow in WORKFLOWS:
             for policy in paper.POLICIES:
@@ -153,7 +156,7 @@ def _tables(repetition: int) -> Iterator[BrokersCase]:
 
 
 def _throttle(repetition: int) -> Iterator[BrokersCase]:
-    """Figure 6.8."""
+    """The cases of Figure 6.8."""
     for policy in paper.POLICIES:
         for limit in (*paper.LIMITS, None):
             case = _case(paper.CYBERSHAKE_1000, paper.INSTANCES, policy, repetition)
@@ -228,14 +231,14 @@ def _some(catalog: Catalog, names: Sequence[str]) -> Catalog:
 
 
 def _share(site: SiteSpec, case: BrokersCase) -> float:
-    """Section 6.2.3: the load of other users is kept between 30% and 40% in each cluster."""
+    """Share of a cluster that other users hold: between 30% and 40% (section 6.2.3)."""
     if case.change == "equal-load":
         return 0.35
     return Random(f"others/{case.repetition}/{site.name}").uniform(0.3, 0.4)
 
 
 def _others(site: SiteSpec, share: float) -> list[SimulatedJob]:
-    """Jobs that hold this share of a cluster permanently."""
+    """Jobs that permanently hold the share ``share`` of a cluster."""
     return [SimulatedJob(0.0, _FOREVER_S, 1, _FOREVER_S)] * round(site.slots * share)
 
 
@@ -290,7 +293,8 @@ def percentiles(values: Sequence[float]) -> tuple[float, ...]:
 def binned(
     loads: Sequence[tuple[float, float]], begun_s: float, ended_s: float
 ) -> tuple[float, ...]:
-    """Mean of a step function in each of BINS equal parts of the run."""
+    """Mean load in each of BINS equal parts of the run. ``loads`` has (start in seconds, load) of
+    each step."""
     width_s = (ended_s - begun_s) / BINS
     sums = [0.0] * BINS
     points = [*loads, (ended_s, 0.0)]

@@ -13,7 +13,7 @@ _FLOOR_S = 1.0
 
 
 def draw(samples: BrokerSamples, folder: Path) -> list[str]:
-    """Write the figures as PNG; returns their names. Raises OSError."""
+    """Write the figures as PNG and return their file names. Raises OSError."""
     return [_waits(samples, folder), _throttle(samples, folder)]
 
 
@@ -33,8 +33,8 @@ def _waits(samples: BrokerSamples, folder: Path) -> str:
 
 
 def _throttle(samples: BrokerSamples, folder: Path) -> str:
-    """Figure 6.8: load of the head node over the run, and total makespan, by limit; a column for
-    each policy."""
+    """Figure 6.8: a column for each policy, with the load of the head node over time and the total
+    makespan by limit."""
     figure, grid = grid_of(2, len(paper.POLICIES))
     limits = (*paper.LIMITS, None)
     for column, policy in enumerate(paper.POLICIES):

@@ -160,7 +160,7 @@ def _row(samples: BrokerSamples, workflow: Workflow, instances: int, policy: str
 
 
 def name_of(workflow: Workflow) -> str:
-    """As ``CyberShake-30``."""
+    """The name of a workflow, such as ``CyberShake-30``."""
     family, size = workflow
     return f"{'CyberShake' if family == 'cybershake' else family.capitalize()}-{size}"
 
@@ -242,8 +242,8 @@ def _claims(samples: BrokerSamples, found: Sequence[Answer]) -> Iterator[str]:
 
 
 def named_cause(samples: BrokerSamples, found: Sequence[Answer]) -> list[tuple[Answer, Answer]]:
-    """Each claim on Table 6.7 or Figure 6.7 for five CyberShake-1000 that does not hold, and its
-    answer where head nodes cost nothing."""
+    """The claims on five CyberShake-1000 (Table 6.7 and Figure 6.7) that do not hold, each with the
+    answer to the same claim where head nodes cost nothing."""
     tested = [
         one
         for one in found

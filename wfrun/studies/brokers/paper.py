@@ -73,4 +73,4 @@ LATE_SHARE = 0.37
 """Section 6.4.2: about 37% of the tasks wait longer than 100 s in a queue with All-Clusters."""
 
 LOAD_FACTORS = {150: 2.0, 25: 4.0}
-"""Section 6.4.2: by concurrency limit, the improvement of the head node's load."""
+"""Section 6.4.2: the factor by which the load of the head node decreases, by concurrency limit."""

@@ -1,4 +1,4 @@
-"""What the study of brokers has measured, by experiment."""
+"""The measures of the study of brokers, by experiment."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class BrokerSamples:
             self._groups.setdefault(key, []).append(row)
 
     def table(self, workflow: Workflow, instances: int, policy: str, measure: str) -> Sample:
-        """Tables 6.6 and 6.7."""
+        """An entry of Table 6.6 (one instance) or 6.7 (five)."""
         return self._sample(("tables", *workflow, instances, policy, None, None), measure)
 
     def policies(self, workflow: Workflow, instances: int, measure: str) -> dict[str, Sample]:
-        """Tables 6.6 and 6.7, by policy."""
+        """A row of Table 6.6 or 6.7, by policy."""
         return {p: self.table(workflow, instances, p, measure) for p in paper.POLICIES}
 
     def throttled(self, policy: str, limit: int | None, measure: str) -> Sample:
-        """Figure 6.8."""
+        """A point of Figure 6.8."""
         key = ("throttle", *paper.CYBERSHAKE_1000, paper.INSTANCES, policy, limit, None)
         return self._sample(key, measure)
 
@@ -44,8 +44,8 @@ class BrokerSamples:
         return self._sample(key, measure)
 
     def with_change(self, change: str) -> BrokerSamples:
-        """The same, with the changed runs of five CyberShake-1000 in place of those of Table
-        6.7."""
+        """These samples, except that the runs with ``change`` replace those of five CyberShake-1000
+        in Table 6.7."""
         of_change = [
             replace(row, experiment="tables", change=None)
             for row in self._rows

@@ -76,7 +76,7 @@ def _files(setting: PartSetting) -> Files:
 def _answers(
     rows: Sequence[Sequence[Any]], every: Sequence[Any], most: Sequence[Any]
 ) -> list[Answer]:
-    """The claims of all parts that have been measured, numbered consecutively."""
+    """Test the claims of all parts that have rows, and number the claims consecutively."""
     found: list[Answer] = []
     for part, measured, strict, majority in zip(PARTS, rows, every, most, strict=True):
         for one in answer(part.claims, strict, majority) if measured else ():
