@@ -62,7 +62,8 @@ Recognizer = Callable[[DocumentContent], bool]
 
 
 def begins_with(*marks: bytes, unless: Iterable[str] = ()) -> Recognizer:
-    """Recognize text that begins with one of these marks, unless its suffix is in ``unless``."""
+    """Recognize text that begins with one of ``marks``, unless the suffix of the document is in
+    ``unless``."""
     return lambda content: (
         content.start.startswith(marks) and not content.is_binary and content.suffix not in unless
     )
@@ -89,7 +90,7 @@ def has_all(*recognizers: Recognizer, unless: Recognizer) -> Recognizer:
 
 
 def has_suffix(*suffixes: str) -> Recognizer:
-    """Recognize a document by the end of its name alone."""
+    """Recognize a document by the suffix of its name alone."""
     return lambda content: content.suffix in suffixes
 
 

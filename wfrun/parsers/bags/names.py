@@ -365,8 +365,8 @@ Without a limit a short document could ask for terabytes."""
 _EXPONENT_DIGITS = 310
 """Maximum number of digits of a number with an exponent: ``f`` writes 1e308 in full."""
 _SMALL = 64
-"""Length in bytes of the whole text of a column up to which that length serves as the bound of the
-longest value, without a search."""
+"""Maximum length in bytes of all values of a column together for which this length is the bound of
+the longest value. In larger columns the longest value is searched."""
 
 
 def longest(parts: Sequence[TemplatePart], columns: Mapping[str, Column]) -> int:

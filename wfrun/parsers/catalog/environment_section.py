@@ -21,7 +21,7 @@ from wfrun.parsers.syntax.sections import Section, in_words
 ENVIRONMENT_KEYS = ("prologue", "environment", "container")
 CONTAINER_KEYS = ("runtime", "command", "image", "binds", "options", "global_options")
 _PLACES = ("image", "sandbox", "files")
-"""Words that a user's own command may contain in braces."""
+"""Names that the user's own container command (``command``) may contain in braces."""
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _BIND = re.compile(r"(?:[/~$])[^:,]*(?::/[^:,]*(?::r[ow])?)?")
 _NAMED: tuple[RuntimeName, ...] = tuple(name for name in RUNTIMES if name != "command")

@@ -1,8 +1,9 @@
 """Setting links in a catalog document without changing any other byte.
 
-The text is edited at the positions that the YAML parser reports: figures are replaced, and a new
-link gets a line after the last one. Links that cannot be edited this way are refused: a list in
-brackets, and links with anchors or aliases, since a change of these would affect other places.
+The text is edited at the positions that the YAML parser reports: figures (bandwidth and latency)
+are replaced, and a new link gets a line after the last one. Links that cannot be edited this way
+are refused: a list in brackets, and links with anchors or aliases, since their change would affect
+other places.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ def _figures(link: LinkSpec) -> dict[str, str]:
 
 
 def _digits(number: float) -> str:
-    """A number with three significant digits, without an exponent below a million."""
+    """A number with three significant digits. Numbers from 0.0001 to below a million have no
+    exponent."""
     return f"{float(f'{number:.3g}'):g}"
 
 

@@ -45,7 +45,7 @@ class GridLogModel(msgspec.Struct, frozen=True):
     burst_sigma: float = 1.5
     largest_burst: int = 1500
     gap_s: float = 0.2
-    """Mean time between the submissions of a burst."""
+    """Mean time in seconds between the submissions of a burst."""
 
 
 def generate_grid_log(model: GridLogModel, seed: int = 0) -> tuple[LoggedJob, ...]:
@@ -96,7 +96,8 @@ def _scale(lengths: list[float], model: GridLogModel) -> float:
 
 
 def _users(model: GridLogModel, random: Random) -> list[list[tuple[float, int]]]:
-    """By user and application: the typical run time, and the number of processors."""
+    """By user and application: the typical run time in seconds before scaling, and the number of
+    processors."""
     sigma = model.sigma / sqrt(2)
     return [
         [

@@ -154,7 +154,8 @@ def _genome(sketch: Sketch, common: _Common, stem: str, patsers: int) -> None:
 
 
 def _search(sketch: Sketch, common: _Common, stem: str, fna: int) -> range:
-    """The candidates that SRNA writes."""
+    """Add the tasks that search for candidates. Return the indices of the files of candidates,
+    which SRNA writes."""
     terms = _task(sketch, stem, "Findterm", [fna, common.file("RNAfold", 591_942)])
     descriptor = common.file("RNAM_descriptor.txt", 17_626)
     motifs = _task(sketch, stem, "RNAMotif", [fna, descriptor])
@@ -178,7 +179,8 @@ def _search(sketch: Sketch, common: _Common, stem: str, fna: int) -> range:
 
 
 def _compare(sketch: Sketch, common: _Common, stem: str, candidates: int) -> list[int]:
-    """Compare the candidates with known genes and other genomes; give the results."""
+    """Add the tasks that compare the candidates with known genes and other genomes. Return the
+    indices of their results."""
     genes = sketch.initial(f"{stem}.ffn", GENES_BYTES)
     table = common.file(f"{stem}.ptt", TABLE_BYTES)
     parsed = _task(sketch, stem, "FFN_Parse", [genes, table, candidates])

@@ -101,8 +101,8 @@ def _mlp_mst_come_next(s: AllocationSamples) -> Finding:
     "MWT and MLB are more than 300% worse than MPL in the mean of the metrics and of the grids",
 )
 def _mwt_mlb_more_300(s: AllocationSamples) -> Finding:
-    """The words "when considering all metrics average" are taken as a mean of both grids, since the
-    69.67% and 90.43% that the text states of MLp and MST are such means."""
+    """The mean "when considering all metrics average" is taken over both grids, as are the text's
+    69.67% for MLp and 90.43% for MST."""
     statement = all_of(less(0.0, _above_mpl(s, name, 4.0)) for name in ("MWT", "MLB"))
     return statement, ", ".join(f"{n} {number(_above_mpl(s, n).mean)}%" for n in ("MWT", "MLB"))
 
@@ -201,8 +201,8 @@ def _ratios(values: Values, names: tuple[str, ...]) -> str:
     "by at most 0.04%",
 )
 def _sums_weighted_completion_times(s: AllocationSamples) -> Finding:
-    """The text states this of all strategies, but Table 4 has degradations of up to 28% for others
-    than these seven."""
+    """Tested for seven strategies only. The text states it of all strategies, but Table 4 has
+    degradations of up to 28% for the others."""
 
     def test(grid: str) -> Finding:
         values = s.shares(grid, "SWCT_w")

@@ -22,11 +22,11 @@ MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
 MARKS = "osv^D<>x"
 
 Value = Callable[[str, float], Summary]
-"""Gives the value of a line by its name and a place on the horizontal axis."""
+"""Computes the value of a line from the name of the line and a place on the horizontal axis."""
 
 
 def draw_bags(samples: BagSamples, folder: Path) -> list[str]:
-    """Write all figures as PNG; returns their names. Raises OSError."""
+    """Write all figures as PNG and return their file names. Raises OSError."""
     scale = samples.scale
     loads = [100 * load for load in scale.loads]
     minutes = [runtime_s / 60 for runtime_s in scale.mean_runtimes_s]

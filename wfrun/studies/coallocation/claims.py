@@ -3,13 +3,13 @@
 The words of the claims are tested with these bounds:
 
 - "No difference" is within 2%.
-- Contention is "moderate" at net utilizations from 50 to 70%: the 40% and the 10 to 30% of other
-  users of section 2.5.2.
+- Contention is "moderate" at net utilizations from 50 to 70%: 40% by the workload and 10 to 30% by
+  other users (section 2.5.2).
 - "Very advantageous" is a gain at net utilizations from 45% on, and a gain of at least 10% from 75%
   on.
 - "Minor" is at most 10%, "matches" is within 5 percentage points, "almost all" is all but one in
   ten, "much larger" is by at least half.
-- A number of a real experiment is met from its half to its double.
+- A number of a real experiment is met if ours is between half and twice the number.
 
 A claim on an experiment is tested at each of its utilizations.
 """

@@ -215,7 +215,7 @@ def cell_of(
 
 
 def cells(scale: CoallocationScale) -> list[CoallocationCell]:
-    """All runs of a study without repetition: first those of the base, then those of each variant,
+    """All runs of a study, without duplicates: first those of the base, then those of each variant,
     each by seed."""
     return list(dict.fromkeys(_cells(scale)))
 

@@ -38,7 +38,7 @@ have larger changes and are left out."""
 
 
 def draw_coallocation(samples: CoallocationSamples, folder: Path) -> list[str]:
-    """Write the figures as PNG; returns their names. Raises OSError."""
+    """Write the figures as PNG and return their file names. Raises OSError."""
     return [
         _loaded(samples, folder),
         _applications(samples, folder),

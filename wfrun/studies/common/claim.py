@@ -1,7 +1,7 @@
 """Claims of papers, and their tests on our simulations.
 
-Claims are in our words. The papers give no numbers for words such as "slightly" and "similar"; the
-constants below set bounds for them.
+The claims are paraphrased. The papers give no numbers for words such as "slightly" and "similar";
+the constants below set bounds for them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Claim(Generic[SamplesT]):
     where: str
     text: str
     test: Callable[[SamplesT], Finding]
-    """Makes the statement to test from the results. The docstring of the test, if it has one,
-    quotes the words of the text that decide what is tested."""
+    """Makes the statement to test from the results, and the text of the evidence. The docstring of
+    the test, if it has one, quotes the words of the paper that decide what is tested."""
     always: str = ""
     """The reason why the claim cannot fail. Such claims are not counted. Empty if the claim can
     fail."""

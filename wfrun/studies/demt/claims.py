@@ -236,8 +236,7 @@ def _demt_alone_stable_w(s: DemtSamples) -> Finding:
 
 @CLAIMS.add("4.2, weakly", "For most cases both ratios will not be much worse than 2")
 def _most_cases_both_ratios(s: DemtSamples) -> Finding:
-    """Tested on the ratio of each workload and criterion, mean over the numbers of jobs. This is
-    the worst case for the algorithm."""
+    """Tested on the mean ratio over the numbers of jobs, for each workload and criterion."""
     means = [
         fmean(s.ratio(w, t, DEMT, criterion) for t in s.tasks)
         for w in WORKLOADS for criterion in CRITERIA

@@ -25,7 +25,7 @@ WEIGHTED_TOP = 5.0
 
 
 def draw_demt(samples: DemtSamples, folder: Path) -> list[str]:
-    """Write the figures as PNG; returns their names. Raises OSError."""
+    """Write the figures as PNG and return their file names. Raises OSError."""
     names = []
     for number, workload in enumerate(WORKLOADS, 3):
         figure, axes = grid_of(1, 2)

@@ -56,7 +56,7 @@ COSTLY = (
     (48, 20.0),
     *((processors, cost_s) for processors in (64, 96) for cost_s in (5.0, 20.0, 60.0)),
 )
-"""(processors of the one cluster, seconds that a change of size costs) of variants."""
+"""Variants with one cluster: (its processors, seconds that a change of size costs)."""
 
 
 def costly_name(processors: int, resize_s: float) -> str:

@@ -20,7 +20,7 @@ PANELS = ("mean processors", "maximum of processors", "execution time [s]", "res
 
 
 def draw_malleability(folder: Path) -> list[str]:
-    """Write the figures as PNG; returns their names. Raises OSError."""
+    """Write the figures as PNG and return their file names. Raises OSError."""
     names = []
     for name, experiment in (("figure-3.4.png", PRA), ("figure-3.5.png", PWA)):
         figure, axes = grid_of(2, 2)

@@ -14,7 +14,7 @@ PANELS = {"unhappy": "unhappy users", "unfairness": "unfairness", "completed": "
 
 
 def draw_optional(samples: OptionalSamples, folder: Path) -> list[str]:
-    """Write the figures as PNG; returns their names. Raises OSError."""
+    """Write the figures as PNG and return their file names. Raises OSError."""
     names = []
     for scenario, figure_number in FIGURES.items():
         figure, axes = grid_of(1, 3)

@@ -16,8 +16,8 @@ TASKS_S = (0.75, 2.0)
 """Minimum and maximum of the random execution times in seconds (5.1.4)."""
 
 IDEAL = 100
-"""n_ideal of simultaneous and consecutive submissions: the number of tasks of all slots in 100 s
-(5.1.2)."""
+"""n_ideal of simultaneous and consecutive submissions: the number of tasks that all slots together
+run in 100 s (5.1.2)."""
 TIMES_FAIRER = 150.0
 """Maximum factor by which unfairness decreases (abstract, 5.1.2)."""
 BEST_REGULAR = 190

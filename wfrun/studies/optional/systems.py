@@ -1,9 +1,9 @@
 """The three systems, all run by the engine's own rules.
 
 - *Servers*: the paper's DIET-ethic. Each server is an engine of its own with one slot and a queue.
-  There, a client's bag has the mandatory tasks that the client's dispatcher sends, and so many
-  optional tasks that one of them is always waiting. This has the effect of the dispatcher's rule,
-  which replaces each optional task that is done by another one.
+  There, a client's bag has the mandatory tasks that the client's dispatcher sends, and enough
+  optional tasks that one is always waiting. The paper's dispatcher has the same effect: it replaces
+  each optional task that is done by another one.
 - *Queue*: the core as users run it, with one queue for all slots.
 - *Legacy*: servers as above that serve first come, first served, with n_submit tasks for each
   client.

@@ -72,7 +72,7 @@ def study_reallocation(options: StudyOptions) -> None:
 
 
 def scale_of(options: StudyOptions) -> ReallocationScale:
-    """The scale that the options ask for: quick or full, with their days and seeds."""
+    """The scale that the options request: quick or full, with their days and seeds."""
     scale = QUICK if options.quick else FULL
     days = scale.days if options.days is None else min(options.days, SIX_MONTHS_DAYS)
     seeds = scale.seeds if options.seeds is None else options.seeds
@@ -80,7 +80,7 @@ def scale_of(options: StudyOptions) -> ReallocationScale:
 
 
 def words_of(options: StudyOptions) -> str:
-    """The command line that asks for the same scale, for the page."""
+    """The command line that requests the same scale, for the page."""
     words = ["wfrun study reallocation"]
     words += ["--quick"] if options.quick else []
     words += [f"--days {options.days:g}"] if options.days is not None else []

@@ -24,7 +24,7 @@ LABELS = {
 
 
 def draw_reallocation(samples: ReallocationSamples, folder: Path) -> list[str]:
-    """Write a picture with four panels for each platform, as PNG; returns their names. Raises
+    """Write a picture with four panels for each platform, as PNG, and return the file names. Raises
     OSError."""
     return [_platform(samples, platform, folder) for platform in PLATFORMS]
 

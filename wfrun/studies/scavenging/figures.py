@@ -38,7 +38,7 @@ READINGS = {
 
 
 def draw_scavenging(samples: ScavengingSamples, folder: Path) -> list[str]:
-    """Write the figures as PNG; returns their names. Raises OSError."""
+    """Write the figures as PNG and return their file names. Raises OSError."""
     return [_tasks(samples, folder), _ratios(samples, folder)]
 
 

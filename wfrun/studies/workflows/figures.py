@@ -16,7 +16,7 @@ MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
 
 
 def draw(samples: Samples, scale: WorkflowsScale, folder: Path) -> list[str]:
-    """Write all figures as PNG; returns their names. Raises OSError."""
+    """Write all figures as PNG and return their file names. Raises OSError."""
     return [
         _utilization(scale, folder),
         _policies(samples, folder),
