@@ -70,8 +70,8 @@ def _path(path: str) -> str:
 
 
 def to_mount(value: Any) -> str:
-    """The normal form of a mount: ``SOURCE:DESTINATION`` with absolute paths, and ``:ro`` or
-    ``:rw``. Raises ValueError with the end of a message."""
+    """Convert a mount: ``SOURCE:DESTINATION`` with absolute paths, which ``:ro`` or ``:rw`` may
+    follow. Raises ValueError with the end of a message."""
     text = value if isinstance(value, str) else ""
     match = _MOUNT.fullmatch(text)
     if match is None or CONTROL.search(text):

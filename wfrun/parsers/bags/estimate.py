@@ -18,8 +18,9 @@ from wfrun.parsers.syntax.units import parse_duration
 def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
     """Turn the estimate into a template that gives plain seconds.
 
-    If the estimate is a parameter whose values have units, a column of seconds is added beside it.
-    Raises InvalidError for an estimate that is not a time, or is below 0.
+    If the values of its parameter are not plain seconds, a column of seconds is added beside the
+    parameter. Raises InvalidError for an estimate that is not a time, is below 0 or above
+    `MAX_SECONDS`, or names several parameters.
     """
     if bag.estimate is None:
         return bag

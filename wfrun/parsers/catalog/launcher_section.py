@@ -19,8 +19,8 @@ from wfrun.parsers.syntax.sections import (
 )
 
 DEFAULT_CORES = 4
-"""Default of the maximum number of cores of a launcher. A batch job of this size starts soon on
-most clusters."""
+"""Default number of cores of a launcher on each node; less if the site has fewer slots. A batch job
+of this size starts soon on most clusters."""
 
 _CHANNELS: tuple[Literal["tcp", "ssh", "spool"], ...] = ("tcp", "ssh", "spool")
 KEYS = (

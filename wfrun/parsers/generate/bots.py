@@ -146,8 +146,8 @@ def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") 
     the clusters. The first bag arrives at 0.
 
     ``arrival`` "even" then spreads the bags evenly over the same span, and "at-once" lets all bags
-    arrive at 0. Raises InvalidError when all bags of ``workload`` arrive at once, when its capacity
-    is unknown, and for a load that is not positive.
+    arrive at 0. Raises InvalidError if the span of ``workload`` is 0 or its capacity is unknown,
+    and for a load that is not positive.
     """
     if not 0 < load < math.inf:
         raise InvalidError(

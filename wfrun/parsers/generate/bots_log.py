@@ -253,9 +253,10 @@ def replay(
     its own.
 
     If ``sites`` has all clusters of the log, by name, each bag stays at its cluster. Otherwise the
-    log is rotated to start at a random time and cut into one part per cluster. The parts begin at
-    the same time and, if they are at least a day long, at the same time of day. Equal users in
-    different parts become different users.
+    log is rotated by a random number of whole days and cut into equal parts, one per cluster, which
+    begin at the same time. Parts of a day or more are cut to whole days, so that they begin at the
+    same time of day; bags behind the last part are dropped. Equal users in different parts become
+    different users.
 
     With ``tasks``, only the first whole bags that have at least this number of tasks are taken.
     With a ``load``, times between arrivals are multiplied by one factor (`at_load`). Raises

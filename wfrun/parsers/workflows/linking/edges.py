@@ -26,7 +26,8 @@ class Edges:
         self.declared: dict[int, list[int]] = {}
         """The parents that the documents declare, by task."""
         self._pending: list[tuple[str, str, Place]] = []
-        """Edges whose nodes did not exist yet when the edges were declared."""
+        """(child, parent, place) of edges that `resolve` adds: when they were declared, a node did
+        not exist yet or was a sub-workflow."""
 
     def add_node(self, document: Document, node: str, line: int | None) -> None:
         """Add the next task. Its id in the workflow is the document's prefix followed by
