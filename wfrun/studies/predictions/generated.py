@@ -17,7 +17,8 @@ from wfrun.parsers.logs import LoggedJob
 from wfrun.parsers.logs.workload_log import COMPLETED
 
 _SIZES, _SIZE_WEIGHTS = (2, 4, 8, 16), (35, 30, 20, 15)
-"""Processors of parallel jobs, as in the background load of study `workflows`."""
+"""Processors of parallel jobs and their weights: those of the background load of study `workflows`
+up to 16 processors."""
 _CLUSTERS_OF_USER = 3
 """Maximum number of clusters that one user submits to."""
 
