@@ -238,8 +238,9 @@ def read_optional(bag: Section) -> OptionalTasks:
 
 def _to_deadline(value: Any) -> tuple[float | None, float | None]:
     """The deadline as (seconds from the arrival of the bag, time of day in seconds); one of the two
-    is None. A bare number is always a time of day, since YAML 1.1 reads 18:30 without quotes as the
-    number 18 * 60 + 30."""
+    is None. A whole number without a unit is a time of day in minutes, because YAML 1.1 programs
+    may store 18:30 as the number 18 * 60 + 30. Raises ValueError for such numbers below 60 or from
+    24 h on."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 60 <= value < _MAX_MINUTES:
             raise ValueError(f"{value} has no unit; write 08:00, or a time such as {value} s")

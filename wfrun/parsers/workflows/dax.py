@@ -450,8 +450,8 @@ class _DaxTarget:
         self._argument_files = []
 
     def _find_executable(self, draft: TaskDraft) -> None:
-        """Find the program of a job: an input with the job's name, else the catalog's entry, else
-        the bare name."""
+        """Find the program of a job: an executable input with the job's name, else the catalog's
+        entry, else the bare name."""
         get = self._attributes.get
         key = (get("namespace"), draft.name, get("version"))
         if self._extra_inputs:

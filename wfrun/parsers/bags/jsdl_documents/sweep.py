@@ -329,7 +329,8 @@ _STEP = re.compile(rf"\s*(//?)?\s*{_AXIS}{_TEST}(?:\s*{_PREDICATE})*\s*")
 
 
 def is_location_path(path: str) -> bool:
-    """Whether the path has only steps by name, position, and equal texts."""
+    """Whether ``path`` has at most `MAX_CHARACTERS` characters and at most `MAX_STEPS` steps, which
+    select only by name, position and equal text."""
     if len(path) > MAX_CHARACTERS:
         return False
     position = steps = 0

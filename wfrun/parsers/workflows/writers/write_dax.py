@@ -35,8 +35,8 @@ def write_dax(workflow: Workflow, path: str | Path) -> None:
 
     These are not kept: ``source`` and ``warnings``, checksums of inputs, files that no task uses,
     and the distinction between declared edges and edges that files imply. Raises InvalidError for
-    values that a DAX cannot express (control characters, a relative path of an executable), and if
-    ``path`` cannot be written.
+    values that a DAX cannot express, such as control characters or a relative path of an
+    executable, and if ``path`` cannot be written.
     """
     with replacing(path) as stream:
         for part in _parts(workflow, str(path)):

@@ -103,8 +103,8 @@ class _Replayed(NamedTuple):
 
     runtimes_s: Sequence[float]
     before: Sequence[int]
-    """For each job, the index of the preceding job of its burst; -1 if it is in no burst or the
-    first."""
+    """For each job, the index of the preceding job of its burst; -1 for the first job of a burst
+    and for a job in no burst."""
     values_s: Mapping[str, Sequence[tuple[float, ...]]]
     """By classification, the predictions of each job, one for each method in the order of METHODS;
     empty if the job's class has no history."""
