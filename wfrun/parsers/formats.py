@@ -76,8 +76,7 @@ def root_is(name: bytes) -> Recognizer:
 
 
 def has_key(*keys: bytes) -> Recognizer:
-    """Recognize text in which any mapping has one of these keys. The text need not be valid
-    YAML."""
+    """Recognize text in which any mapping has one of ``keys``. The text need not be valid YAML."""
     key = re.compile(
         rb"""(?:^|[{,])[ \t]*(["']?)(?:""" + b"|".join(keys) + rb""")\1[ \t]*:""", re.MULTILINE
     )
@@ -175,7 +174,7 @@ def line_formats() -> list[DocumentFormat]:
 
 
 def titles(found: Sequence[DocumentFormat]) -> str:
-    """The titles of these formats in words, such as ``A, B and C``."""
+    """The titles of ``found`` in words, such as ``A, B and C``."""
     *first, last = [each.title for each in found]
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -190,7 +189,7 @@ def known_formats() -> str:
 
 def may_be_table(path: Path) -> bool:
     """Whether the document can be a table whose rows become tasks of a given command: its suffix is
-    not that of a format without line options."""
+    not that of a format whose lines are no tasks."""
     others = (each.suffixes for each in FORMATS if not each.line_options)
     return not any(path.suffix.lower() in suffixes for suffixes in others)
 
@@ -204,9 +203,9 @@ def has_commands(path: Path) -> bool:
 def format_of(path: Path, template: LineTemplate | None = None) -> tuple[DocumentFormat, Any]:
     """Recognize the format of a document, and import its reader.
 
-    With a command in the ``template`` the document is a table, unless its suffix is that of another
-    format. Raises InvalidError if no format recognizes the document, and OSError if it cannot be
-    read.
+    With a command in the ``template`` the document is a table, unless its suffix is that of a
+    format whose lines are no tasks. Raises InvalidError if no format recognizes the document, and
+    OSError if it cannot be read.
     """
     content = DocumentContent(path)
     if template is not None and template.command is not None and may_be_table(path):

@@ -76,10 +76,10 @@ def read_document(
     """Read the workflow or the bags at ``path``, in any of `wfrun.parsers.formats.FORMATS`.
 
     The format is recognized by the content. With a command in the ``template`` the document is a
-    table of parameters with a row for each task, unless its suffix is that of another format. With
-    ``emulate``, documents whose tasks can only be emulated are accepted, too (see
-    `wfrun.parsers.workflows.linking.link`). Raises InvalidError, with document and line, if the
-    document cannot be read or is invalid.
+    table of parameters with a row for each task, unless its suffix is that of a format whose lines
+    are no tasks. With ``emulate``, documents whose tasks can only be emulated are accepted, too
+    (see `wfrun.parsers.workflows.linking.link`). Raises InvalidError, with document and line, if
+    the document cannot be read or is invalid.
     """
     try:
         with paused_gc():

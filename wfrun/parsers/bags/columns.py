@@ -82,7 +82,7 @@ class ColumnMaker:
 
 
 def column_of(values: Iterable[str]) -> PackedColumn | DictionaryColumn:
-    """Make a column of these values."""
+    """Make a column of ``values``."""
     maker = ColumnMaker()
     rest = iter(values)
     while chunk := list(islice(rest, _CHUNK)):
@@ -152,7 +152,7 @@ def column_like(column: Column, convert: Callable[[str], str]) -> PackedColumn |
 
 
 def holds(column: Column, letters: str) -> bool:
-    """Whether any value may contain any of these characters."""
+    """Whether any value may contain a character of ``letters``."""
     if isinstance(column, Progression):
         signs = "-" if min(column.start, last_of(column)) < 0 else ""
         return not set("0123456789" + ("." if column.decimals else "") + signs).isdisjoint(letters)

@@ -51,10 +51,10 @@ def bag(
     ``command``, file names, ``env`` and ``estimate`` (seconds, or with a unit) are templates that
     may contain ``{parameter}``. A command given as one text is split as a shell does. The values of
     a parameter are an iterable. If a key has several names, its values are tuples whose elements
-    vary together. ``points`` are mappings with the same keys, one for each combination. Both
-    iterables are read at once and kept as compact columns. ``inputs`` are names in the sandbox, or
-    a mapping from names to paths; ``outputs`` are names in the sandbox, or a mapping to names in
-    the run's outputs. The other arguments are those of docs/bags.md.
+    vary together. ``points`` are mappings with the same keys, one for each combination. Values and
+    points are read at once and kept as compact columns. ``inputs`` are names in the sandbox, or a
+    mapping from names to paths; ``outputs`` are names in the sandbox, or a mapping to names in the
+    run's outputs. The other arguments are those of docs/bags.md.
 
     Raises InvalidError for any fault that would be one in a document, and for iterables of more
     than `MAX_POINTS` values.

@@ -55,7 +55,7 @@ def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Ref
     """Raise InvalidError for file names that cannot be used.
 
     These are names outside the sandbox, equal names of two files of a task, equal names of outputs
-    of two tasks, and names of outputs of which one is a folder of the other.
+    of two tasks, and the name of an output that is also a folder in the path of another output.
     """
     bag = expansion.bag
     for file in (*bag.inputs, *bag.outputs):
@@ -361,7 +361,7 @@ def _refuse_too_many(count: int, template: str, bag: Bag, refuse: Refuse) -> Non
 
 MAX_TEXT_BYTES = 1 << 20
 """Maximum length of an expanded template in bytes. Linux passes at most 128 KiB in one argument.
-Without a limit a short document could ask for terabytes."""
+Without a limit a short document could expand to terabytes."""
 _EXPONENT_DIGITS = 310
 """Maximum number of digits of a number with an exponent: ``f`` writes 1e308 in full."""
 _SMALL = 64

@@ -47,11 +47,11 @@ class SizeClass:
 
     name: str
     model: float
-    """Share of these bags among all bags of the model."""
+    """Share of the class among all bags of the model."""
     bags: float
-    """Share of these bags among all bags of the workload."""
+    """Share of the class among all bags of the workload."""
     tasks: float
-    """Share of their tasks among all tasks of the workload."""
+    """Share of the class among all tasks of the workload."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Sketch:
         return written
 
     def size_bytes(self, files: Iterable[int]) -> int:
-        """Total size of these files in bytes."""
+        """Total size of ``files`` in bytes."""
         return sum(self._sizes[file] for file in files)
 
     def workflow(self) -> Workflow:

@@ -87,8 +87,8 @@ class LoggedJob(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int | None:
-        """Number of processors that the job asks for: the requested ones, or the allocated ones if
-        the log does not state a request."""
+        """Number of processors that the job requests, or, if the log states no request, of those
+        allocated."""
         return self.requested_processors or self.processors
 
     @property

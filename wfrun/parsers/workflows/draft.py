@@ -27,7 +27,7 @@ class FileUse(msgspec.Struct, gc=False):
     """Whether the document calls the file a program. The program that has the name of the task is
     run."""
     stage_out: bool | None = None
-    """Whether the document asks for this output to be kept; None if it does not say."""
+    """Whether the document requests that this output is kept; None if it does not say."""
 
 
 class TaskDraft(msgspec.Struct):

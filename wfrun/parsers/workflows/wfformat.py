@@ -309,7 +309,7 @@ class _WfFormatReader:
         return str(value)
 
     def _number(self, holder: Task, number: int, *keys: str) -> float | None:
-        """The number under the first of these keys that is present."""
+        """The number under the first of ``keys`` that is present."""
         for key in keys:
             value = holder.get(key)
             if value is None:

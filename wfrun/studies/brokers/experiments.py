@@ -1,4 +1,4 @@
-"""The experiments of thesis section 6.4: what is simulated, and what is measured."""
+"""The experiments of thesis section 6.4: their cases, and the measures of their runs."""
 
 from __future__ import annotations
 

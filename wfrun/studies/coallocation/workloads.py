@@ -52,7 +52,7 @@ def synthetic(ccr: float) -> Application:
 
 
 def links_of(clusters: Sequence[str]) -> NodeLinks:
-    """The latencies of Table 2.1 between these clusters."""
+    """The latencies of Table 2.1 between ``clusters``."""
     return NodeLinks(
         [[LATENCIES_MS[frozenset((one, other))] for other in clusters] for one in clusters],
         "latency",

@@ -47,7 +47,7 @@ class Load(msgspec.Struct, frozen=True):
     applications."""
     longest_s: float = 4 * 3600.0
     parallel: float = 0.15
-    """Share of jobs that ask for more than one processor. Their sizes are drawn from _SIZES and cut
+    """Share of jobs that request more than one processor. Their sizes are drawn from _SIZES and cut
     at ``widest``."""
     widest: int = 64
     burst_median: float = 2.0

@@ -59,8 +59,7 @@ class WaitCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitRow(WaitCell, frozen=True, kw_only=True):
-    """Measures over the jobs after the training that have a prediction. Shares are of these jobs,
-    unless stated otherwise."""
+    """Measures over the jobs after the training that have a prediction, unless stated otherwise."""
 
     predicted: int
     unknown: int
