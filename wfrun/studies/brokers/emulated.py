@@ -80,7 +80,7 @@ THROTTLED = CLUSTER_MIN
 throttles."""
 SIZE = 50
 LIMITS: Mapping[int, int] = {25: 5, 150: 15}
-"""The emulated concurrency limit, by the thesis's limit, for the smallest and the largest of its
+"""The emulated concurrency limits, by the limits of the thesis: the smallest and the largest of its
 four. A workflow here has a twentieth of the tasks, and the clusters have a fifth of the idle
 processors. As in the thesis, the smaller limit keeps the tasks of five workflows at about the
 number of processors. The larger limit does not, but is less than the number of tasks of a workflow

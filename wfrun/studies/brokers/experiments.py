@@ -33,8 +33,8 @@ MODEL = SiteModel(start_s=4.8)
 workflows in Table 6.6, which find idle processors."""
 
 HEAD = HeadModel(submit_s=1.2, copy_s=1.2)
-"""Seconds of the head node's time that a submission and a copy take. Fitted, since the thesis gives
-no costs: see the page."""
+"""Seconds that a head node works for a submission and for a copy. Fitted, since the thesis gives no
+costs: see the page."""
 
 GIGABIT = 125e6
 """Bandwidth of all links in bytes per second: all traffic with Delft is over Gigabit Ethernet

@@ -59,9 +59,9 @@ TABLE_7_3: dict[str, dict[str, Bound]] = {
 }
 
 ACCURACY_GAIN = (0.01, 0.10)
-"""Section 7.3.1: range of the increase of the mean accuracy by the correction."""
+"""Section 7.3.1: range by which the correction increases the mean accuracy."""
 ERROR_GAIN = (0.01, 0.16)
-"""Section 7.3.1: range of the relative decrease of the mean absolute error by the correction."""
+"""Section 7.3.1: range of the share by which the correction reduces the mean absolute error."""
 
 POLICIES = ("ECT-Perfect", "ECT-Last2", "LB", "FPF")
 

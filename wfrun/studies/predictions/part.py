@@ -40,8 +40,8 @@ class StudyPart:
     run: Callable[[PartSetting, Any], Any]
     """Runs a cell and returns its row."""
     samples: Callable[[PartSetting, Sequence[Any], bool], Any]
-    """Makes the samples, from which claims, page and figures are made, from the rows of all cells.
-    The last argument is True if a claim has to hold on every workload, False if on most."""
+    """Makes, from the rows of all cells, the samples for claims, page and figures. The last
+    argument is True if a claim has to hold on every workload, False if on most."""
     claims: Claims[Any]
     page: Callable[[Any, Pictures], Iterator[str]]
     """Yields the section of the page, in Markdown, with its headings (``##``)."""

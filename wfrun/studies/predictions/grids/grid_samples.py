@@ -30,8 +30,8 @@ class GridSamples:
         return {policy: self.mean(grid, policy, measure) for policy in policies}
 
     def holds(self, test: Callable[[int], bool]) -> bool:
-        """Whether the claim holds in all repetitions, or, without ``every``, in more than half of
-        them. ``test`` gets the seed of a repetition."""
+        """Whether the claim holds in all repetitions or, if ``every`` is False, in more than half
+        of them. ``test`` gets the seed of a repetition."""
         return self.agree({seed: test(seed) for seed in self.seeds})
 
     def agree(self, findings: Mapping[int, bool]) -> bool:

@@ -66,7 +66,7 @@ class RuntimeSamples:
         return max(choices, key=lambda choice: self.row(workload, choice).accuracy)
 
     def agree(self, findings: Mapping[str, bool]) -> bool:
-        """Whether the claim holds on every workload, or, without ``every``, on more than half of
+        """Whether the claim holds on every workload or, if ``every`` is False, on more than half of
         them."""
         held = sum(findings.values())
         return bool(findings) and (

@@ -196,9 +196,9 @@ def _above(waits: Sequence[JudgedWait]) -> float:
 
 
 def moved_shares(waits: Sequence[JudgedWait]) -> list[float]:
-    """Share of the jobs in bursts that waited no longer than predicted, with all bursts moved by
-    each of SHIFTS numbers of jobs, ascending. Bursts that leave the end continue at the
-    beginning."""
+    """For each of SHIFTS moves of all bursts along the sequence of jobs: the share of the jobs in
+    bursts that waited no longer than predicted. The shares are ascending. Bursts that leave the end
+    of the sequence continue at its beginning. Without jobs in bursts the result is [0.0]."""
     count = len(waits)
     within = _bits([one.wait_s - one.predicted_s < 0.5 for one in waits])
     members = _bits([one.in_burst for one in waits])

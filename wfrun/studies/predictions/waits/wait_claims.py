@@ -35,13 +35,14 @@ def _found(s: WaitSamples, places: list[WaitPlace], test: Callable[[WaitPlace], 
 
 
 def accuracy_gain(place: WaitPlace) -> float:
-    """Increase of the mean accuracy over the jobs that waited, by the correction."""
+    """Amount by which the correction increases the mean accuracy over the jobs that waited."""
     rows = place.rows
     return rows["point-corrected"].nonzero_accuracy - rows["point"].nonzero_accuracy
 
 
 def error_gain(place: WaitPlace) -> float:
-    """Relative decrease of the mean absolute error over the jobs that waited, by the correction."""
+    """Share by which the correction reduces the mean absolute error over the jobs that waited; 0
+    without errors."""
     before_s = place.rows["point"].nonzero_error_s
     return 1 - place.rows["point-corrected"].nonzero_error_s / before_s if before_s else 0.0
 

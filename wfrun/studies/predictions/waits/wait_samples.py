@@ -54,7 +54,7 @@ class WaitSamples:
         ]
 
     def agree(self, findings: Mapping[str, bool]) -> bool:
-        """Whether the claim holds at every site, or, without ``every``, at more than half of
+        """Whether the claim holds at every site or, if ``every`` is False, at more than half of
         them."""
         held = sum(findings.values())
         if self.every:
