@@ -41,7 +41,7 @@ def shown_url(url: str) -> str:
 
 
 class RemoteUrl(NamedTuple):
-    """The parts of a URL of another machine. Every client gets these parts."""
+    """The parts of a URL of another machine, as all clients get them."""
 
     scheme: str
     user: str

@@ -19,8 +19,8 @@ MAX_LISTED = 10**6
 
 _CHUNK = 1024
 _FEW = 1 << 16
-"""Number of different values up to which values are collected in a dictionary, whatever their
-share. `ColumnMaker.column` decides the final form by the share."""
+"""Number of different values up to which `ColumnMaker` collects values in a dictionary even if more
+than half of them are different. `ColumnMaker.column` decides the final form by the share."""
 _UNUSUAL = re.compile(rb"[\0-\x1f/\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 """A slash, or one of the characters of `wfrun.parsers.syntax.limits.CONTROL`, in UTF-8."""
 _MAX_INTEGER = 2**63 - 1

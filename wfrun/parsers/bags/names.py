@@ -164,7 +164,7 @@ def _repeated(template: str, expansion: Expansion, refuse: Refuse) -> tuple[int,
 
 
 def _alike(axis: Axis, parts: Sequence[TemplatePart]) -> tuple[int, int] | None:
-    """Two positions of an axis at which these parts give the same text."""
+    """Two positions of an axis at which ``parts`` give the same texts; None if there are none."""
     if len(axis) == 1:
         return None
     if not parts:

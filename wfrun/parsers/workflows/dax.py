@@ -184,7 +184,7 @@ class _DaxTarget:
 
     def _skip(self, kind: str, _: Attributes) -> None:
         """Skip an unknown element and its content. Raises InvalidError if the content has a known
-        element, because the document may mean that element to count."""
+        element, which the workflow may need."""
         if kind not in _IGNORED:
             self._document.warn(f"unknown element <{kind}>, skipped", self._count)
         begun, depth = self._count, 1

@@ -108,8 +108,7 @@ def _mwt_mlb_more_300(s: AllocationSamples) -> Finding:
 
 
 def _above_mpl(s: AllocationSamples, name: str, times: float = 1.0) -> Sample:
-    """Difference between ``name`` and ``times`` MPL in percent of MPL: the mean over metrics and
-    grids."""
+    """``name`` less ``times`` MPL, in percent of MPL: the mean over metrics and grids."""
     tables = [s.shares(grid, symbol) for grid in s.grids for symbol in DETAILED]
     return mean_of(
         combine(lambda a, b, whole=one["MPL"].mean: 100 * (a - times * b) / whole,

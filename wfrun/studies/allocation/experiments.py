@@ -53,9 +53,8 @@ class AllocationOutcome(AllocationCase, frozen=True, kw_only=True):
 
 
 def cases(weeks: int, grids: Sequence[str]) -> list[AllocationCase]:
-    """All simulations, ordered such that those with the same jobs follow each other. The changes
-    are simulated in Grid1; in other grids only the changes of the other reading (``READING``)
-    are."""
+    """All simulations; those with the same jobs are adjacent. Grid1 is simulated with all changes,
+    other grids only with the changes of the other reading (``READING``)."""
     changed = [(which, name) for which, one in VARIANTS.items() for name in one.strategies]
     read = [(which, name) for name, which in READING.items()]
     return [

@@ -31,8 +31,7 @@ ARCHITECTURES = ("csp", "sep-c", "fcondor")
 ARRIVALS = ("realistic", "even", "at-once")
 
 BASE_LOAD = 0.6
-"""The one load of generated workloads in those experiments of Table 5.4 that do not vary the
-load."""
+"""Load of the generated workloads in the experiments of Table 5.4 that do not vary the load."""
 
 BASE = Cell(workload="average", selection="s-t", policy="fplt", load=BASE_LOAD, tasks=TASKS)
 """Common values of the experiments of Table 5.4; each experiment varies some of them."""

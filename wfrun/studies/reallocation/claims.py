@@ -110,8 +110,8 @@ def _each_pair(
     *,
     without: Sequence[tuple[str, str]] = (),
 ) -> Finding:
-    """The finding that ``test`` is true on each trace for each regular algorithm and its
-    all-cancellation. The (trace, regular algorithm) pairs in ``without`` are left out."""
+    """The finding that ``test`` is true on each trace for each pair of a regular algorithm and its
+    all-cancellation variant. The (trace, regular algorithm) pairs in ``without`` are left out."""
     tested = {
         (trace, a, b): test(*(samples.case(platform, trace, measure, n) for n in (a, b)))
         for trace in samples.traces
@@ -492,8 +492,8 @@ def _pairs(
     measure: str,
     test: Callable[[Sample, Sample], MeanComparison],
 ) -> Finding:
-    """The finding that ``test`` is true on each platform for each regular algorithm and its
-    all-cancellation, on the means over the traces."""
+    """The finding that ``test`` is true on each platform for each pair of a regular algorithm and
+    its all-cancellation variant, on the means over the traces."""
 
     def statements() -> Iterator[MeanComparison]:
         for platform in platforms:

@@ -183,9 +183,9 @@ _DOCUMENTS = {"cybershake": "CyberShake", "montage": "Montage", "inspiral": "Ins
 
 
 def document_of(corpus: Path, family: str, size: int) -> Path | None:
-    """The document of a workflow in ``corpus`` or a folder below it; None if there is none. It must
-    have the file name that the workflow generator used by the thesis (its reference 19) gives
-    it."""
+    """The document of a workflow in ``corpus`` or a folder below it; None if there is none. Its
+    file name is that of the workflow generator which the thesis uses (its reference 19), such as
+    ``CyberShake_30.xml``."""
     name = f"{_DOCUMENTS[family]}_{size}.xml"
     return next(iter(sorted(corpus.rglob(name))), None)
 

@@ -91,8 +91,8 @@ def _head(
 
 
 def _explained(found: Sequence[Answer], tests: Sequence[Tested]) -> str:
-    """A text that names, of the claims that do not hold here, those that contradict the waits in
-    the thesis's own tables, and those that hold with one rule changed."""
+    """A text on the claims that do not hold here. It names those that contradict the waits in the
+    thesis's own tables, and those that hold with one rule changed."""
     open_ = {a.number for a in found if not a.holds and not a.claim.always}
     against = sorted(open_ & CLAIMS_AGAINST_WAITS)
     changed = sorted((open_ & holding(tests)) - set(against))
