@@ -63,8 +63,8 @@ def _each(
     s: MalleabilitySamples, experiment: str, measure: str, *,
     least: float | None = None, most: float | None = None,
 ) -> Finding:  # fmt: skip
-    """The finding that the mean of the measure is from ``least`` to ``most`` for each combination
-    of policy and workload."""
+    """The finding that the mean of the measure is from ``least`` to ``most`` (None: no bound) for
+    each combination of policy and workload."""
     values = s.all(experiment, measure)
     parts: list[Statement] = []
     for value in values.values():

@@ -294,7 +294,8 @@ def _with_variants(
 
 def linked_causes(samples: ReallocationSamples, found: Sequence[Answer]) -> dict[int, str]:
     """The cause of each claim that does not hold on the dedicated platforms, by the number of the
-    claim: the variants with which it holds, or *unexplained*. Empty if no variant was simulated."""
+    claim: that it holds on the trace of the variants, the variants with which it holds there, or
+    *unexplained*. Empty if no variant was simulated."""
     tested = _tested(found)
     answers = _with_variants(samples, tested)
     if not answers:

@@ -182,8 +182,8 @@ def _both_ratios(s: ScavengingSamples, scale: ScavengingScale, picture: str) -> 
 
 
 def _nearest(runs: Sequence[ScavengingRow]) -> str:
-    """A sentence on the run whose two ratios between owners are nearest to those of the thesis,
-    with distances between logarithms."""
+    """A sentence on the run whose two ratios between owners are nearest to those of the thesis.
+    Distances are between logarithms."""
 
     def distance(row: ScavengingRow) -> float:
         return hypot(
