@@ -1,1 +1,2 @@
-"""One real run: the loop, its clocks, the store, and what carries actions out."""
+"""One real run: its loop, clocks, log store, and the dispatcher that carries out the core's
+actions."""

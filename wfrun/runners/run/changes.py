@@ -25,13 +25,14 @@ def changed_run(
     catalog: Catalog | None,
     written: Callable[[Setting], str] = as_argument,
 ) -> ev.RunChanged | None:
-    """Return the change of a run to the options ``given``, by field of `Settings`, and to
-    ``catalog``; None if nothing changes. An option whose value is None keeps its present value.
-    Without a catalog the run keeps its sites and links. ``written`` gives the name of an option for
-    messages.
+    """Return the event that changes the options of a run to ``given``, and its sites and links to
+    those of ``catalog``; None if nothing changes. ``given`` maps fields of `Settings` to values;
+    None keeps the present value. Without a catalog the run keeps its sites and links. ``written``
+    returns the name of an option for messages.
 
-    Raises InvalidError for options that are wrong or that a resume cannot change, for sites that
-    changed in more than their limits and their access, and for a task that fits no site.
+    Raises InvalidError if an option is invalid, has no effect or cannot be changed on resume, if
+    the kind, directory or ``dispatch`` of a site has changed, if the run is emulated and a catalog
+    is given, or if a task fits no site.
     """
     settings = _settings(state, given, written)
     if catalog is not None and has_parallel_jobs(state):
@@ -67,7 +68,7 @@ def changed_run(
 
 
 def present_of(state: RunState) -> ev.RunChanged:
-    """The change of a run to its present settings, sites and links, which has no effect."""
+    """The change to the settings, sites and links that the run already has."""
     specs = tuple(site.spec for site in state.sites)
     return ev.RunChanged(0.0, state.settings, specs, tuple(state.links), state.left_sites)
 
@@ -133,7 +134,7 @@ def _dispatch(spec: SiteSpec) -> str:
 
 
 def _check_fits(state: RunState, sites: list[SiteSpec]) -> None:
-    """Raise InvalidError for a task that is not done and fits none of these sites."""
+    """Raise InvalidError if a task that is not done fits none of these sites."""
     for w in state.workflows:
         seen: set[int] = set()
         for task, status in enumerate(w.status):

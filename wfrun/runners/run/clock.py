@@ -22,8 +22,8 @@ class Clock(Protocol):
     """The inbox of the loop. A virtual clock jumps to the next event, a real one waits for it."""
 
     lag_s: float
-    """Maximum delay before an event that nothing depends on is committed, in seconds. 0: such
-    events are committed at once, and ``next`` is not called with ``lags``."""
+    """Maximum delay before an event that triggers no action is committed, in seconds. 0: each event
+    is committed at once, and ``next`` is never called with ``lags``."""
 
     def now(self) -> float:
         """Seconds since the epoch, or since the start of a simulation."""
@@ -35,10 +35,10 @@ class Clock(Protocol):
         """Queue an event for the time ``at_s``, or at once if this time has passed."""
 
     async def next(self, *, lags: bool = False) -> list[Event]:
-        """Wait for events and return all events since the last call, in order.
+        """Wait for events, and return all events since the last call, in order.
 
-        With ``lags`` the caller holds uncommitted events. An empty list then means that the caller
-        must commit these now. Raises the error given to ``fail``.
+        ``lags`` says that the caller holds uncommitted events. In this case an empty list means
+        that the caller must commit them now. Raises the error passed to ``fail``.
         """
 
     def fail(self, error: BaseException) -> None:
@@ -66,8 +66,8 @@ class WallClock:
         return self._offset_s + uptime_s()
 
     def go_on_from(self, at_s: float) -> None:
-        """Set the clock to at least this time: the log may have been written while the system's
-        time was ahead."""
+        """Set the clock to at least ``at_s``. The log of a resumed run can end later than the
+        system's time if that time was ahead when the log was written."""
         self._offset_s = max(self._offset_s, at_s - uptime_s())
 
     def post(self, event: Event) -> None:

@@ -36,18 +36,19 @@ from wfrun.runners.run.store.event_store import digest_of, encode_workflow
 from wfrun.sites.transfers.local.disk import sync_folder
 
 SUFFIX = ".addition"
-"""Ending of the name of a request."""
+"""Suffix of the file of a request to add documents."""
 REFUSED = ".refused"
-"""Ending of the name of a file with the reason why a request is not carried out."""
+"""Suffix of the file that replaces the file of a refused request, and holds the reason."""
 MAX_FILES = 1_000_000
-"""Maximum number of files of the first document of a run for which `check_addition` looks for
-outputs in the folder of a further document. The check then takes at most a second."""
+"""Maximum number of files of the first document of a run, up to which `check_addition` checks that
+the output folder of a further document is not among the outputs of the first. The check then takes
+at most a second."""
 POLL_S = 0.05
 """Interval at which a writer checks whether its request was taken, in seconds."""
 
 
 class CheckedAddition(msgspec.Struct, frozen=True):
-    """Documents that can join a run."""
+    """Documents that can join a run, as workflows, with warnings for the user."""
 
     workflows: tuple[Workflow, ...]
     warnings: tuple[str, ...]
@@ -62,8 +63,8 @@ def check_addition(
     inputs: Path | None = None,
     template: LineTemplate | None = None,
 ) -> CheckedAddition:
-    """Check documents that are to join a run, as at its start, with the options and sites of the
-    run. Raises InvalidError if they are wrong, or if they cannot join the run."""
+    """Check documents that are to join a run. The checks, options and sites are the same as at the
+    start of the run. Raises InvalidError if a document is invalid, or cannot join the run."""
     if owner:
         check_owner(owner)
     refuse_ended(state, run)
@@ -106,7 +107,8 @@ def refuse_ended(state: RunState, run: RunDir) -> None:
 
 
 def digests_of(state: RunState) -> dict[str, int]:
-    """Numbers of the workflows of a run by digest. Of equal workflows, the lowest number."""
+    """Map the digest of each workflow of a run to its number. Equal workflows map to their lowest
+    number."""
     digests = {id(workflow): digest for digest, workflow in state.documents.items()}
     found: dict[str, int] = {}
     for w in state.workflows:
@@ -115,7 +117,8 @@ def digests_of(state: RunState) -> dict[str, int]:
 
 
 def refuse_known(workflow: Workflow, digest: str, known: Mapping[str, int]) -> None:
-    """Raise InvalidError if the run already has this document of the same owner."""
+    """Raise InvalidError if the run already has this workflow: the same document, name and
+    owner."""
     if digest not in known:
         return
     of = f" of {name_line(workflow.owner)}" if workflow.owner else ""
@@ -129,9 +132,9 @@ def refuse_known(workflow: Workflow, digest: str, known: Mapping[str, int]) -> N
 
 
 def _check_folders(state: RunState, workflows: Iterable[Workflow]) -> None:
-    """Raise InvalidError if the output folder of a workflow is also a folder of the first
-    workflow's outputs. This can happen only if the run began with a single workflow, which uses the
-    whole output folder."""
+    """Raise InvalidError if a workflow would write to a folder that is part of the first workflow's
+    outputs. This can happen only if the run began with one workflow, whose outputs use the whole
+    output folder."""
     if state.expected != 1 or not state.workflows:
         return
     first = state.workflows[0].workflow
@@ -154,8 +157,8 @@ def _check_folders(state: RunState, workflows: Iterable[Workflow]) -> None:
 
 
 def write_addition(run: RunDir, workflows: Sequence[Workflow]) -> Path:
-    """Write a request durably, for its owner alone. Raises InfeasibleError if it cannot be
-    written."""
+    """Write the file of a request durably, readable by its owner only. Raises InfeasibleError if
+    the file cannot be written."""
     path = run.additions / f"{time.time_ns():020}-{os.getpid()}{SUFFIX}"
     try:
         if not run.additions.is_dir():

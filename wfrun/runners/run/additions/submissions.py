@@ -1,4 +1,4 @@
-"""The engine's side of documents that join a run under way."""
+"""Adds the documents of users' requests to a run under way, in the engine that drives the run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Submissions:
-    """Turns requests to add documents into events, and numbers the workflows that join the run."""
+    """Turns requests to add documents, and arrivals of planned workflows, into events. Numbers the
+    workflows that join the run."""
 
     def __init__(
         self,
@@ -41,16 +42,16 @@ class Submissions:
         self._run, self._state, self._store = run, state, store
         self._documents, self._keep = documents, keep
         self._next = 0
-        """Number of the next workflow. It is ahead of the state while events of earlier workflows
-        are not interpreted yet."""
+        """Number of the next workflow. It is higher than the number of workflows in the state while
+        events of earlier workflows are not interpreted yet."""
         self._arrivals = 0
         """Number of planned workflows whose events were posted."""
         self._posted: dict[Path, list[ev.WorkflowAdded]] = {}
         """Events that are not in the log yet, by the file of their request."""
 
     def read(self, now_s: float) -> list[ev.WorkflowAdded]:
-        """Take new requests, and return their events in the order of writing. An invalid request is
-        refused, with a warning."""
+        """Take new requests. Returns their events in the order in which the requests were written.
+        An invalid request is refused, with a warning."""
         if not self._state.run_id:
             return []  # The first workflows of the run come first.
         events: list[ev.WorkflowAdded] = []
@@ -72,8 +73,8 @@ class Submissions:
         return events
 
     def _take(self, path: Path, now_s: float) -> list[ev.WorkflowAdded]:
-        """Store the workflows of a request, and return their events. Workflows that this request
-        has added already are left out."""
+        """Store the workflows of a request, and return their events. Skips workflows that an
+        earlier engine has added for this request."""
         workflows = {
             f"{path.stem}.{number}": workflow for number, workflow in enumerate(_decoded(path))
         }
@@ -104,8 +105,8 @@ class Submissions:
         return events
 
     def next_arrival_s(self) -> float | None:
-        """Time at which the next workflow planned at the start is due, in seconds since the epoch.
-        None: all have arrived, or the run has not begun."""
+        """Time at which the next workflow planned at the start of the run is due, in seconds since
+        the epoch. None: all planned workflows have arrived, or the run has not begun."""
         arrivals = self._state.arrivals
         return arrivals[self._arrived()][1] if self._arrived() < len(arrivals) else None
 
@@ -127,8 +128,8 @@ class Submissions:
         return max(self._arrivals, added)
 
     def after_commit(self, events: Sequence[ev.Event]) -> None:
-        """Remove the requests whose workflows are in the run. A request that came after the end of
-        the run stays, so that its writer finds it."""
+        """Remove the files of requests whose workflows are in the run. The file of a request that
+        came after the end of the run stays, so that the process that wrote it can withdraw it."""
         for path, posted in list(self._posted.items()):
             if all(event.request in self._state.requests for event in posted):
                 path.unlink(missing_ok=True)
@@ -136,7 +137,7 @@ class Submissions:
 
 
 def _files(run: RunDir) -> Iterable[Path]:
-    """The files of requests, the oldest first; none without a folder."""
+    """The files of requests, the oldest first. Empty if the run has no folder of requests."""
     try:
         return sorted(p for p in run.additions.iterdir() if p.suffix == SUFFIX)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The lock of a run: one engine drives it at a time, on whichever host.
+"""The lock of a run. Only one engine drives a run at a time, on any host.
 
 The engine locks the file ``lock`` twice: with flock(2), which excludes other engines, and with an
 open file description lock (fcntl(2), F_OFD_SETLK), which readers test without taking any lock, so
@@ -46,7 +46,7 @@ LOCK_WAIT_S = 0.5
 """Maximum time to wait for a lock, in seconds: on systems without open file description locks,
 readers hold the lock briefly."""
 MAX_BYTES = 4096
-"""Maximum number of bytes read of a lock file."""
+"""Maximum number of bytes that are read from a lock file."""
 _WHOLE_FILE = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 """The struct flock of fcntl(2) for a write lock on a whole file."""
 _HAS_OFD_LOCKS = hasattr(fcntl, "F_OFD_GETLK")
@@ -125,8 +125,8 @@ class Lock:
             os.close(guard_fd)
 
     def check(self) -> None:
-        """Send a heartbeat if the last one is old, as after this machine was suspended. Raises
-        InvalidError if another engine has taken over the run since."""
+        """Send a heartbeat if the last heartbeat is old, for example because this machine was
+        suspended. Raises InvalidError if another engine has taken over the run meanwhile."""
         if uptime_s() - self._beaten_s > PATIENCE_S / 2:
             self.beat()
 
@@ -205,7 +205,7 @@ def _remove_unused(path: Path) -> None:
 
 
 def _is_file(fd: int, path: Path) -> bool:
-    """Whether an open file is still the file of this path."""
+    """Whether ``path`` still leads to the open file."""
     try:
         there, held = os.stat(path, follow_symlinks=False), os.fstat(fd)
     except FileNotFoundError:
@@ -242,7 +242,7 @@ def _content(path: Path) -> bytes:
 
 
 def driver(path: Path) -> str:
-    """The process that holds a lock file, for messages."""
+    """Name the process that holds a lock file, for messages."""
     holder = read_holder(path)
     if holder is not None:
         return str(holder)
@@ -257,7 +257,7 @@ def _is_here(holder: Holder) -> bool:
 
 def _refuse_living(path: Path, holder: Holder, dead_hosts: Collection[str]) -> None:
     """Raise InvalidError if ``holder``, the engine that the lock file names, may be alive. May wait
-    for a heartbeat for ``PATIENCE_S``. The holder may be alive although this process has the lock,
+    ``PATIENCE_S`` for a heartbeat. The holder may be alive although this process has the lock,
     because locks do not always reach other hosts."""
     here = identity()
     if _is_here(holder) or has_restarted(msgspec.to_builtins(holder), here):
@@ -286,8 +286,8 @@ def is_silent(path: Path, patience_s: float) -> bool:
 
 
 def _touched_ns(path: Path) -> int:
-    """Time of the last heartbeat, on the clock of the file's server. The file is opened, since
-    network file systems show a file's present attributes only then."""
+    """Time of the last heartbeat in nanoseconds, on the clock of the file's server. Opens the file,
+    because a network file system shows current attributes only then. 0 if there is no file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -308,7 +308,8 @@ def _wait_until(happened: Callable[[], bool], timeout_s: float) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether an engine holds a lock file. Does not take a lock that would stop an engine."""
+    """Whether an engine holds a lock file, or may hold it because the file cannot be read. The
+    check keeps no engine from taking the lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -358,5 +359,5 @@ def _is_fresh(path: Path, fd: int) -> bool:
 
 
 def uptime_s() -> float:
-    """Seconds since the machine booted; on Linux including suspension."""
+    """Seconds since the machine booted, on Linux including time in suspension."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,4 +1,4 @@
-"""The directory of a new run: made, locked, and removed again if the run does not start."""
+"""The directory of a new run: makes and locks it, and removes it if the run does not start."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from wfrun.runners.run.store.event_store import FILE_NAME
 from wfrun.sites.transfers.local.disk import sync_folder
 
 MAX_STEM = 100
-"""Maximum length of the name of a workflow within the name of its run, in characters. File systems
-take names of 255 bytes."""
+"""Maximum length of the workflow's name within the name of its run, in characters. File systems
+allow names of 255 bytes."""
 
 _PARENT_MODE = 0o755
-"""Mode of directories above a run, before the umask is applied. A group with write permission could
-exchange the run."""
+"""Mode of the directories above a run, before the umask is applied. A group with write permission
+there could replace the run."""
 
 
 class NewRun:
     """A run directory that this process has locked, and in which it alone has made files."""
 
     def __init__(self, path: Path | None, name: str) -> None:
-        """Make and lock ``path``, or ``wfrun-runs/<name>-<number>``.
+        """Make and lock ``path``, or ``wfrun-runs/<name>-<number>`` if it is None.
 
-        Raises InvalidError if ``path`` is not empty, belongs to another user or has another
-        engine, and InfeasibleError if the directory cannot be made, written or locked. Then the
-        directory is as it was before.
+        Raises InvalidError if ``path`` is not empty, belongs to another user, or is locked by
+        another engine. Raises InfeasibleError if the directory cannot be made, written or locked.
+        After an error the directory is as it was before.
         """
         folder, self._is_made = _make(path, name)
         self.run = RunDir(folder)
@@ -57,8 +57,8 @@ class NewRun:
         add_run(folder)
 
     def abandon(self, folders: Iterable[Path] = ()) -> None:
-        """Remove what this process has made: the log, the requests to cancel, the directories
-        ``folders``, and the lock last, because it keeps other engines out until then."""
+        """Remove what this process has made: the log, requests to cancel, the run's folders, the
+        directories ``folders``, and finally the lock, which keeps other engines out until then."""
         run = self.run
         requests = (run.cancel_request, *run.path.glob(f".{run.cancel_request.name}-*"))
         for path in (run.path / FILE_NAME, run.path / f"{FILE_NAME}-journal", *requests):
@@ -122,7 +122,7 @@ def _make_given(path: Path) -> bool:
 
 
 def _make_folder(path: Path, mode: int) -> bool:
-    """Make a directory durably, with its parents; returns False if there is one."""
+    """Make a directory durably, with its parents. Returns False if it already exists."""
     if not path.parent.is_dir():
         _make_folder(path.parent, _PARENT_MODE)
     try:

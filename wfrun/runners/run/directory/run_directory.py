@@ -24,16 +24,16 @@ RUNS = Path("wfrun-runs")
 LOCK_NAME = "lock"
 START_WAIT_S = 1.0
 """Maximum time that a reader waits for the first event of a starting run, in seconds. A start takes
-milliseconds unless a site is slow or asks for a login, for which no command should wait."""
+milliseconds, unless a site is slow or requires a login; no reader waits for those."""
 
 
 class RunDir:
     """Paths of one run."""
 
     judge: Judge | None = None
-    """Raises an error for opened files of other users. Set for a run that is resumed or reused
-    (``wfrun.runners.run.directory.trust``); None if the run is only read or new, or if the user
-    trusts it."""
+    """Raises an error if an opened file belongs to another user. Set for a run that is resumed or
+    reused (``wfrun.runners.run.directory.trust``). None for a new run, a run that is only read, or
+    a run that the user trusts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +48,8 @@ class RunDir:
 
     @property
     def reused(self) -> Path:
-        """Directory of the outputs of reused tasks that are not final but that other tasks read."""
+        """Directory of those outputs of reused tasks that only other tasks read, and that are not
+        final outputs."""
         return self.path / "reused"
 
     @property
@@ -72,7 +73,8 @@ class RunDir:
 
     @property
     def requests(self) -> Path:
-        """Directory of the user's other requests, one file each."""
+        """Directory of the user's requests other than cancellations and additions, one file
+        each."""
         return self.path / "requests"
 
     @property
@@ -93,16 +95,16 @@ class RunDir:
             ) from error
 
     def site_directory(self, spec: SiteSpec, name: str) -> Path:
-        """The directory of a local site for this run: the folder ``name`` in the directory that the
-        catalog states for the site, otherwise a folder in the run directory."""
+        """The directory of a local site for this run: the folder ``name`` in the site's directory
+        if the catalog states one, otherwise a folder in the run directory."""
         if spec.directory is None:
             return (self.path / "sites" / spec.name).absolute()
         return Path(spec.directory) / name
 
 
 def find(run: str | None) -> RunDir:
-    """Find a run by its path, by its name in ``wfrun-runs`` or in the index of the user's runs, or
-    as ``last`` (or None): the most recently active of all runs.
+    """Find a run by its path, or by its name in ``wfrun-runs`` or in the index of the user's runs.
+    ``last`` and None stand for the most recently active of all runs.
 
     A starting run is found once its engine holds the lock. Raises InvalidError if there is no such
     run, and InfeasibleError if this user may not read it.
@@ -135,10 +137,10 @@ def find(run: str | None) -> RunDir:
 
 
 def existing(*, here: bool = False) -> list[RunDir]:
-    """The runs of the user, the most recently active run last. These are the runs in
-    ``wfrun-runs``, including runs that are starting or that this user may not read. Unless
-    ``here``, also the runs in the index that this user owns. Raises InfeasibleError if this user
-    may not read ``wfrun-runs``."""
+    """The runs in ``wfrun-runs`` and, unless ``here``, the runs in the user's index that the user
+    owns. The most recently active run comes last. Includes runs in ``wfrun-runs`` that are starting
+    or that the user may not read. Raises InfeasibleError if the user may not read
+    ``wfrun-runs``."""
     refuse_unreadable(RUNS)
     paths = list(RUNS.iterdir()) if RUNS.is_dir() else []
     if not here:
@@ -151,8 +153,8 @@ def existing(*, here: bool = False) -> list[RunDir]:
 
 
 def names(runs: Sequence[RunDir]) -> list[str]:
-    """For each run a text by which ``find`` finds it: its name if the run is in ``wfrun-runs`` or
-    if no other of these runs has this name, otherwise its path."""
+    """For each run, a text by which ``find`` finds it. The text is the name if the run is in
+    ``wfrun-runs`` or no other run in ``runs`` has this name, otherwise the path."""
     many = Counter(run.name for run in runs)
     return [
         run.name if run.path.parent == RUNS or many[run.name] == 1 else str(run.path)
@@ -161,7 +163,7 @@ def names(runs: Sequence[RunDir]) -> list[str]:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a directory belongs to this user. Another user may have replaced the original one."""
+    """Whether a directory belongs to this user. Another user may have replaced the directory."""
     try:
         return path.stat().st_uid == os.geteuid()
     except OSError:
@@ -183,13 +185,13 @@ def _is_run(path: Path) -> bool:
 
 
 def has_log(path: Path) -> bool:
-    """Whether a directory has a log, even if only a link whose target is absent."""
+    """Whether a directory has a log, even if the log is a symbolic link to nothing."""
     return os.path.lexists(path / FILE_NAME)
 
 
 def _is_new(path: Path) -> bool:
-    """Whether an engine may be about to start a run in a directory: the directory is empty, or has
-    only the lock file."""
+    """Whether an engine may be about to start a run in a directory, because it is empty or has only
+    the lock file."""
     try:
         return {entry.name for entry in path.iterdir()} <= {LOCK_NAME}
     except OSError:
@@ -220,7 +222,7 @@ class StartingError(TransientError):
 
 
 def not_started(error: TransientError) -> InfeasibleError:
-    """The error for a new run whose log could not be written, and which is removed again."""
+    """The error for a new run whose log cannot be written. The run directory is removed."""
     hint = "nothing was started; start the run again when the disk can be written"
     return InfeasibleError(error.message, source=error.source, hint=hint)
 
@@ -245,9 +247,9 @@ def never_started(path: Path) -> InvalidError:
 def await_start(run: RunDir, timeout_s: float = START_WAIT_S) -> None:
     """Wait until the log of a run has its first event.
 
-    Raises StartingError if it has none after ``timeout_s`` and an engine holds the lock,
-    InvalidError if no engine does: the run was never started, or does not exist; and
-    InfeasibleError if this user may not read it.
+    Raises StartingError if the log has no event after ``timeout_s`` and an engine holds the lock.
+    Raises InvalidError if no engine holds the lock: the run was never started, or does not exist.
+    Raises InfeasibleError if this user may not read the run.
     """
     refuse_unreadable(run.path)
     # An engine takes the lock before it creates the log, and commits before it releases the lock.

@@ -1,8 +1,8 @@
-"""The index of a user's runs: one file with the path of each run directory, one path a line.
+"""The index of a user's runs: one file with the paths of the run directories, one per line.
 
-It only helps to find runs outside the current folder; the run directories are authoritative. So a
-path without a run, and a line that is no path, are ignored. The index may lack a run, because the
-index was lost or the run was moved. Such a run is added when it is resumed.
+The index serves only to find runs outside the current folder; the run directories are
+authoritative. A path without a run, and a line that is no path, are ignored. A run may be missing,
+because the index was lost or the run was moved. It is added when it is resumed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from wfrun.runners.run.history.history_file import state_directory
 _LOGGER = logging.getLogger(__name__)
 
 MAX_RUNS = 1000
-"""Maximum number of paths. Beyond it paths without a run are removed, and then the oldest half.
-Paths without a run are not removed earlier, because the file system of the run may just not be
-mounted."""
+"""Maximum number of paths. When a further run is added, paths without a directory and then the
+oldest paths are removed, so that at most half of the maximum is left. Paths without a directory
+stay until then, because their file system may only be unmounted."""
 _MAX_BYTES = 8 << 20
 """Maximum size of the index that is read, in bytes: 1,000 paths of maximum length."""
 
 
 def add_run(run: Path) -> None:
-    """Add a run directory to the index. Does nothing if the index cannot be written: only commands
-    in other folders then do not find the run."""
+    """Add a run directory to the index. Does nothing if the index cannot be written: then commands
+    in other folders find the run only by its path."""
     path, line = state_directory() / "runs", os.fsencode(run.absolute())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,8 +60,8 @@ def indexed() -> list[Path]:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """Open the file. Raises OSError, with a warning if other users own or may write the file: its
-    paths could lead to runs that others choose."""
+    """Open the file of the index. Raises OSError, with a warning if other users own or may write
+    the file, because its paths could lead to other users' runs."""
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     found = os.fstat(fd)
     is_own = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

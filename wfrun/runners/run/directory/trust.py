@@ -20,15 +20,16 @@ _OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
 
 class OwnRun(RunDir):
     """A run that is resumed or reused. Its directory, log, journal and lock must belong to the
-    user, and nobody else may write or exchange them.
+    user, and nobody else may write or replace them.
 
-    ``Lock`` and ``Store`` get ``judge`` and check the lock and the log again once they are opened.
-    Nobody else can exchange the files at these paths in between.
+    ``Lock`` and ``Store`` get ``judge``, and check the lock and the log again after opening them.
+    Nobody else can replace these files between the two checks.
     """
 
     def __init__(self, run: RunDir, command: str | None) -> None:
-        """``command`` is the command of wfrun that the user can give to use the run nevertheless;
-        None: there is none. Raises InvalidError for a run of other users."""
+        """``command`` is the wfrun command that uses the run, such as ``resume``, for hints in
+        errors. None if no command can use a run that others control. Raises InvalidError if other
+        users own, may write or may replace the run."""
         super().__init__(run.path)
         self._command = command
         folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -55,8 +56,8 @@ class OwnRun(RunDir):
         self.judge = self._judge
 
     def _judge(self, path: Path, found: os.stat_result) -> None:
-        """Raise InvalidError if a file of the run belongs to another user or is writable by other
-        users. Its mode does not matter in a directory that other users cannot enter."""
+        """Raise InvalidError if another user owns a file of the run or may write it. The mode of
+        the file does not matter if other users cannot enter the directory."""
         self._refuse_owner(path, found.st_uid)
         is_link = stat.S_ISLNK(found.st_mode)
         if not is_link and found.st_mode & _OTHERS_WRITE and self._is_entered:
@@ -92,15 +93,15 @@ class TrustedRun(OwnRun):
 
 
 def find_own(run: str | None, command: str, *, trust: bool) -> OwnRun:
-    """Find a run as ``directory.find`` does. Raises InvalidError for a run that other users own,
-    may write or may exchange, unless ``trust``. ``command`` is the command of wfrun that uses the
-    run."""
+    """Find a run as ``run_directory.find`` does. Unless ``trust`` is set, raises InvalidError if
+    other users own, may write or may replace the run. ``command`` is the wfrun command that uses
+    the run, for hints in errors."""
     found = find(run)
     return TrustedRun(found) if trust else OwnRun(found, command)
 
 
 def refuse_foreign_folder(path: Path) -> None:
-    """Raise InvalidError if other users could exchange a new run in this directory."""
+    """Raise InvalidError if other users could replace a new run in this directory."""
     try:
         check_way(os.fsencode(path.absolute()))
     except RefusedError as error:
