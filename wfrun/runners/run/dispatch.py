@@ -1,4 +1,4 @@
-"""Carries out actions at real sites; the results are posted as events."""
+"""Carries out actions of the core at real sites, and posts the results as events."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _ORDERS = (
     act.ResizeAttempt,
 )
 _BAD_ANSWER = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
-"""Errors that code raises for unexpected content. The content of one site or server must not end
-the run."""
+"""Errors that code raises for unexpected content. Unexpected content from one site or server must
+not end the run."""
 
 
 class Dispatcher:
     """Passes actions to sites and transfers, in asyncio tasks.
 
-    An unexpected error in such a task ends the run: the clock's ``next`` raises the error. During a
-    copy, the errors of `_BAD_ANSWER` only fail the copy, since servers and sites decide what a copy
-    reads.
+    An unexpected error in one of its tasks ends the run: the clock's ``next`` raises the error. In
+    a copy the errors of `_BAD_ANSWER` fail only the copy, because the content comes from servers
+    and sites.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class Dispatcher:
         self._requests = requests
         self._records = records
         self._recorded: list[list[ev.AttemptEnded]] = [[] for _ in sites]
-        """Ends of attempts that wait for a check, by site."""
+        """Ends of attempts that are not checked yet, by site."""
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
         self._removals = Removals(sites, self._spawn)
         self._copies: dict[act.CopyFile, asyncio.Task[None]] = {}
         """Copies under way."""
         self._searches: list[set[asyncio.Task[None]]] = [set() for _ in sites]
-        """Searches for attempts that have not ended, by site."""
+        """Running searches for attempts, by site."""
 
     async def __aenter__(self) -> None:
         for index in range(len(self._sites)):
@@ -91,9 +91,9 @@ class Dispatcher:
             self._orders[action.site].put_nowait(action)
 
     def check(self, event: ev.AttemptEnded) -> None:
-        """Start the check of an attempt's end, and post the end afterwards. The end was read from
-        an exit record, or its cause is a missing input. An attempt that has ended already is
-        ignored."""
+        """Start to check the end of an attempt, which is posted after the check. Call this for an
+        end that was read from an exit record, or whose cause is a missing input. Ignores an attempt
+        that has already ended."""
         site = self._requests.site_of(event.key)
         if site is None:
             return  # it has ended
@@ -110,8 +110,8 @@ class Dispatcher:
     async def _post_ends(
         self, site: int, outcomes: Mapping[str, Outcome], at_s: Mapping[str, float]
     ) -> None:
-        """Post the ends of attempts, with the times ``at_s`` by key. If an attempt missed inputs
-        that the site has lost, the loss is posted first, so that the core does not submit the
+        """Post the ends of attempts. ``at_s`` has the time of each end by key. If an attempt missed
+        inputs that the site has lost, first posts the loss, so that the core does not submit the
         attempt again without these inputs."""
         lost = await self._records.lost_inputs(site, outcomes)
         if lost:
@@ -133,9 +133,9 @@ class Dispatcher:
                 self._clock.fail(error)
 
     async def _serve(self, index: int) -> None:
-        """Carry out the orders to one site, one after another. A search runs beside the orders
-        that follow it, because it may wait until an unreachable launcher answers; only
-        cancellations wait for its end."""
+        """Carry out the orders to a site one after another. Only a search runs concurrently with
+        later orders, because it may wait for an unreachable launcher. Cancellations wait until the
+        search ends."""
         site, orders = self._sites[index], self._orders[index]
         searches = self._searches[index]
         while True:
@@ -185,8 +185,8 @@ class Dispatcher:
         return self._requests.attempt(key, workflow, task, site)
 
     async def _cancel_later(self, index: int, action: act.CancelAttempts) -> None:
-        """Cancel attempts once the current searches have ended. Until then the site does not know
-        the attempts that are searched for."""
+        """Cancel attempts after the running searches, because the site does not know the attempts
+        until a search has found them."""
         if searches := list(self._searches[index]):  # they may have just ended
             await asyncio.wait(searches)
         await self._sites[index].cancel(action.keys, queued_only=action.queued_only)
@@ -202,8 +202,8 @@ class Dispatcher:
         self._clock.post(ev.AttemptsFound(now_s, index, absent, active))
 
     def _copy_ended(self, action: act.CopyFile, task: asyncio.Task[None]) -> None:
-        """Forget a copy, unless a new copy of the same action began while this one was
-        cancelled."""
+        """Forget an ended copy. Keeps a new copy for the same action that began while the old copy
+        was being cancelled."""
         if self._copies.get(action) is task:
             del self._copies[action]
 

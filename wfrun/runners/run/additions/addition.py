@@ -63,8 +63,8 @@ def check_addition(
     inputs: Path | None = None,
     template: LineTemplate | None = None,
 ) -> CheckedAddition:
-    """Check documents that are to join a run. The checks, options and sites are the same as at the
-    start of the run. Raises InvalidError if a document is invalid, or cannot join the run."""
+    """Check documents that are to join a run, as at the start of a run, with the run's present
+    options and sites. Raises InvalidError if a document is invalid, or cannot join the run."""
     if owner:
         check_owner(owner)
     refuse_ended(state, run)

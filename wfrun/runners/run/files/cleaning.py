@@ -1,4 +1,4 @@
-"""Removes the files of a run that is done from its sites."""
+"""Removes the files of a finished run from its sites."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from wfrun.sites.local.site import LocalSite
 _LOGGER = logging.getLogger(__name__)
 
 CLEAN_S = 120.0
-"""Maximum time for a site to remove a run's files, in seconds."""
+"""Timeout for the removal of a run's files at a site, in seconds."""
 CLEAN_SOON_S = 5.0
-"""Maximum time for a site to remove a run's files, in seconds, if superseded attempts are left
-there. Such a site has had time to end them, so it probably does not answer."""
+"""Timeout for the removal of a run's files, in seconds, at a site where superseded attempts are
+left, or if the run cannot start. A site with such attempts has had time to end them, so it probably
+does not answer."""
 
 
 async def clean_sites(
@@ -31,13 +32,13 @@ async def clean_sites(
     early: Sequence[ev.Event] | None,
     unreachable: Collection[int] = (),
 ) -> list[int]:
-    """Remove the run's files from all sites, concurrently. A site that fails causes a warning.
-    Returns the numbers of the sites that have no files of the run left. A site that keeps the files
-    of failed attempts is not among them.
+    """Remove the run's files from all sites, concurrently. Warns of each site where the removal
+    fails. Returns the numbers of the sites that hold no more files of the run. A site that keeps
+    the files of failed attempts is not among them.
 
-    ``early`` are the events that sites posted in a session that resumed a run already done; such a
-    session first ends the attempts that are left at the sites. ``early`` is None in the session
-    that drove the run to its end. ``unreachable`` sites are left out.
+    ``early`` is None in the session that drove the run to its end. A session that resumes a run
+    already done first ends the attempts left at the sites; ``early`` has the events that sites have
+    posted in it. ``unreachable`` sites are skipped.
     """
     reached = [number for number in range(len(sites)) if number not in unreachable]
     done = await asyncio.gather(*(_clean(state, n, sites[n], early) for n in reached))
@@ -49,8 +50,8 @@ async def clean_sites(
 
 
 async def remove_directories(sites: Sequence[AnySite]) -> None:
-    """Remove the directories of a run that cannot start, at all clusters within reach. A cluster
-    where the removal fails keeps an empty directory."""
+    """Remove the directories of a run that cannot start from all reachable clusters. If the removal
+    fails, the cluster keeps an empty directory."""
     remote = (site for site in sites if not isinstance(site, LocalSite))
     removals = (asyncio.wait_for(_remove_directory(site), CLEAN_SOON_S) for site in remote)
     await asyncio.gather(*removals, return_exceptions=True)
@@ -90,7 +91,7 @@ def _was_reached(site: SiteState) -> bool:
 
 
 def _pause_reason(number: int, early: Sequence[ev.Event]) -> str | None:
-    """The reason why a site is paused according to the events so far; None: it is not paused."""
+    """The reason why a site is paused after the events ``early``. None: it is not paused."""
     reported = (e for e in early if isinstance(e, (ev.SitePaused, ev.SiteReopened)))
     last = [event for event in reported if event.site == number][-1:]
     return last[0].reason if last and isinstance(last[0], ev.SitePaused) else None

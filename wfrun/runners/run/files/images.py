@@ -1,8 +1,8 @@
-"""Container images that are files of the submit host. Such an image becomes an input of the tasks
-that use it.
+"""Container images that are files of the submit host. An image becomes an input of the tasks that
+use it.
 
-So an image is copied to each site once, by the run's transfers. Its checksum is computed here, and
-compared at each site before its first use there.
+So the run's transfers copy the image to each site once. Its checksum is computed here, and compared
+at each site before the image is first used there.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _CHUNK_BYTES = 1 << 20
 def bag_with_image(
     bag: Bag, read: ReadDocument, places: Sequence[Path], *, remote_sites: bool
 ) -> Bag:
-    """Add the image of the bag's container to the bag's inputs if it is a file of this machine.
-    Raises InvalidError for an image that is missing or has another checksum."""
+    """Add the image of the bag's container to the bag's inputs if the image is a file of this
+    machine. Raises InvalidError if the image is missing, or its checksum differs from the
+    document's."""
     container = bag.resources.container
     if container is None or not container.is_file:
         return bag
@@ -48,7 +49,8 @@ def bag_with_image(
 
 
 def with_images(workflow: Workflow, places: Sequence[Path], *, remote_sites: bool) -> Workflow:
-    """As `bag_with_image`, for the tasks of a workflow."""
+    """Add the images of the tasks' containers to the tasks' inputs, as `bag_with_image` does for a
+    bag."""
     files = list(workflow.files)
     found: dict[Container, tuple[Container, int] | None] = {}
     resources: dict[Resources, Resources] = {}
@@ -78,8 +80,8 @@ def with_images(workflow: Workflow, places: Sequence[Path], *, remote_sites: boo
 
 
 def sha256_of_image(workflow: Workflow, file: int) -> str | None:
-    """Checksum of a file that is the image of a container; None for other files and for
-    directories."""
+    """The checksum of a file that is a container image; None for other files and for images that
+    are directories."""
     name = workflow.files[file].name
     if not name.startswith(f"{_FOLDER}/"):
         return None
@@ -96,8 +98,8 @@ def _find(
     *,
     remote_sites: bool,
 ) -> Path | None:
-    """The path of an image on this machine. None: the image is an absolute path at the sites.
-    Raises InvalidError if it is missing."""
+    """The path of an image on this machine. None: the image is an absolute path at remote sites.
+    Raises InvalidError if the image is missing."""
     looked = [Path(os.path.abspath(place / container.image)) for place in places]
     path = next((path for path in looked if path.exists()), None)
     if path is not None or (remote_sites and os.path.isabs(container.image)):
@@ -114,8 +116,8 @@ def _find(
 def _staged(
     container: Container, path: Path, number: int, source: str, line: int | None
 ) -> Container:
-    """The container with its image as an input, named by ``number``. Raises InvalidError if the
-    checksum of the image is not that of the document."""
+    """Return the container with its image as an input, in the image folder ``number``. Raises
+    InvalidError if the checksum of the image differs from the document's."""
     sha256 = _sha256(path) if path.is_file() else ""
     if container.sha256 and sha256 != container.sha256:
         raise InvalidError(

@@ -19,17 +19,17 @@ from wfrun.runners.run.files.located import folders, local_path, missing_inputs,
 
 
 class _Refused(NamedTuple):
-    """An input that exists only at URLs, none of which may be fetched."""
+    """An input that exists only at URLs that may not be fetched, with one of these URLs."""
 
     name: str
     url: str
     reason: str
     host: str
-    """Host of the URL; empty if allowing the host would not help."""
+    """Host of the URL, which the user could allow; empty if that would not help."""
 
 
 class InputPlaces:
-    """Finds initial inputs, and collects those that are missing."""
+    """Locates initial inputs, and collects missing inputs for one error."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class InputPlaces:
         settings: Settings,
         catalog: InputCatalog | None,
     ) -> None:
-        """``places`` are the folders in which files are searched by name. Relative paths in the
-        document start from ``folder``. ``catalog`` is the user's replica catalog, whose entries
-        replace those of the document."""
+        """``places`` are the folders that are searched for files by name. Relative paths in the
+        document are relative to ``folder``. ``catalog`` is the user's replica catalog, whose
+        entries replace those of the document."""
         self._places = places
         self._folder = folder
         self._sites = {site.name: site for site in sites.sites}
@@ -51,10 +51,10 @@ class InputPlaces:
         self._refused: list[_Refused] = []
 
     def locate(self, file: File, *, required: bool) -> File | None:
-        """Return the file with its location: places at sites, and either path and size on this
-        machine or URLs to fetch it from. Returns None if no place can be used. ``check`` raises an
-        error for such a file if it is ``required``. Raises InvalidError for a path at a site with
-        control characters."""
+        """Return the file with its locations: its paths at sites, and either its path and size on
+        this machine or the URLs from which it can be fetched. Returns None if no location can be
+        used; if the file is ``required``, ``check`` then raises an error. Raises InvalidError if a
+        path at a site has control characters."""
         sources, sha256 = self._sources(file)
         there = [self._at_site(source) for source in sources]
         held = tuple(source for source in there if source is not None)
@@ -92,7 +92,7 @@ class InputPlaces:
         return (InputSource(file.url),), file.sha256
 
     def _at_site(self, source: InputSource) -> InputSource | None:
-        """A place in the file system of a site of the run; None for other places."""
+        """The place in the file system of a site of the run; None if the source is elsewhere."""
         if source.site:
             return source if source.site in self._sites else None
         for site in self._sites.values():
@@ -102,8 +102,8 @@ class InputPlaces:
         return None
 
     def _path(self, name: str, urls: Sequence[str]) -> Path | None:
-        """The path of a file on this machine, from its URLs or else by its name in the searched
-        places; None: the file is not on this machine."""
+        """The path of a file on this machine, from its URLs or, failing that, by its name in the
+        searched folders. None: the file is not on this machine."""
         named = [path for path in map(local_path, urls) if path is not None]
         candidates = [*(self._folder / path for path in named), *(p / name for p in self._places)]
         return next((c.absolute() for c in candidates if c.exists()), None)
@@ -142,8 +142,8 @@ class InputPlaces:
 
 
 def _path_behind(url: str, site: SiteSpec) -> str | None:
-    """The path in the file system of a site that its GridFTP server offers under a URL; None for
-    other URLs."""
+    """The path in the file system of a site for a URL of the site's GridFTP server; None for other
+    URLs."""
     server = None if site.access is None else site.access.gridftp
     if server is None or not url.startswith(f"{server.url}/"):
         return None

@@ -1,4 +1,5 @@
-"""Locates files and programs that documents name, and makes the messages for missing ones."""
+"""Locates files and programs that documents name, and makes the error messages for missing
+files."""
 
 from __future__ import annotations
 
@@ -20,19 +21,19 @@ def local_path(url: str) -> str | None:
 
 
 def is_program(path: Path) -> bool:
-    """Whether this is a file that may be executed."""
+    """Whether this is a file that the user may execute."""
     return path.is_file() and os.access(path, os.X_OK)
 
 
 def find_locked(paths: Iterable[Path]) -> Path | None:
-    """The first path of a file that may not be executed; None: there is no such file."""
+    """The first path to a file that the user may not execute; None if there is no such file."""
     # os.path takes names that no file can have, from hostile documents.
     files = (path for path in paths if os.path.isfile(path))
     return next((path for path in files if not os.access(path, os.X_OK)), None)
 
 
 def locked_program(path: Path, source: str, line: int | None = None) -> InvalidError:
-    """The error for a program that is there, but may not be executed."""
+    """The error for a program that exists but is not executable."""
     return InvalidError(
         f"the executable {path} may not be executed",
         source=source,
@@ -42,8 +43,8 @@ def locked_program(path: Path, source: str, line: int | None = None) -> InvalidE
 
 
 def in_path(program: str, path: str | None) -> Iterator[Path]:
-    """The paths at which a program is sought: in the folders of ``path``; None: of the environment
-    variable PATH."""
+    """The paths at which to look for a program: in the folders of ``path``, or of the environment
+    variable PATH if ``path`` is None."""
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return (Path(folder) / program for folder in folders if folder)
 
@@ -63,8 +64,8 @@ def some(names: Iterable[str]) -> str:
 def missing_inputs(
     names: Sequence[str], looked: str, source: str, line: int | None = None, *, all_: bool = True
 ) -> InvalidError:
-    """The error for input files that were not found. ``looked`` says where they were sought.
-    Without ``all_``, further files may be missing."""
+    """The error for input files that were not found. ``looked`` names the places of the search.
+    ``all_`` is False if further files may be missing."""
     count = f"{len(names)}" if all_ else f"{len(names)} or more"
     return InvalidError(
         f"{count} input files are missing: {some(names)}"
@@ -78,5 +79,5 @@ def missing_inputs(
 
 
 def folders(places: Iterable[Path]) -> str:
-    """The absolute paths of folders, for messages."""
+    """Name folders by their absolute paths, for messages."""
     return "in " + " and ".join(str(place.absolute()) for place in places)

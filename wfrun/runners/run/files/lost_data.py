@@ -1,6 +1,6 @@
 """Compares the log and exit records with the files in the stores of the sites.
 
-An exit record may survive a power loss while the outputs of its attempt do not, because nobody
+An exit record may survive a power loss while the outputs of its attempt do not, because no site
 waits until outputs are on the disk. So a success that is read from an exit record counts only once
 the outputs are found in the store. An end that a live launcher reports is not checked: while the
 launcher lives, its machine has lost nothing.
@@ -32,15 +32,16 @@ MAX_NAMED = 3
 
 
 class RecordCheck:
-    """Checks the outcomes that sites have read from exit records."""
+    """Checks outcomes that sites have read from exit records, and missing inputs, against the
+    stores."""
 
     def __init__(self, sites: Sequence[Site], requests: AttemptRequests) -> None:
         self._sites = sites
         self._requests = requests
 
     async def checked(self, site: int, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
-        """Return the outcomes by key; ``lost`` replaces a success if an output is missing in the
-        store or differs. Waits until the site answers."""
+        """Return the outcomes by key. A success becomes ``lost`` if an output in the store is
+        missing or differs from the exit record. Waits until the site answers."""
         outputs = {
             key: self._requests.outputs(key, outcome)
             for key, outcome in outcomes.items()
@@ -57,10 +58,10 @@ class RecordCheck:
     async def lost_inputs(
         self, site: int, outcomes: Mapping[str, Outcome]
     ) -> tuple[tuple[int, int], ...]:
-        """(workflow, file) of each input that attempts with the cause ``staging`` missed and that
-        is not in the store of the site. Waits until the site answers. The report of a node does not
-        suffice: a node that sees the shared file system late, or not at all, misses files that
-        exist."""
+        """(workflow, file) of each input that the site has lost: an attempt ended with the cause
+        ``staging`` because of it, and the store of the site does not have it. Waits until the site
+        answers. The node's report alone is no proof, because the shared file system may reach the
+        node late or not at all."""
         missed = (key for key, outcome in outcomes.items() if outcome.cause == "staging")
         inputs = self._requests.stored_inputs(missed)
         contents = {name: content for name, (_, content) in inputs.items()}
@@ -86,10 +87,10 @@ async def find_lost(
     requests: AttemptRequests,
     unreachable: Collection[int] = (),
 ) -> LostFiles:
-    """The files, as (workflow, file, place), that the log places in the store of a site but that
-    are missing or differ there. All files at ``unreachable`` sites count as lost, because nobody
-    waits for these sites. At another site that does not answer no file counts as lost. If
-    ``checksums`` is ``all``, lost outputs at ORIGIN are included."""
+    """Find files that, according to the log, are in the store of a site, but are missing or differ
+    there. Returns (workflow, file, site) of each. All files at ``unreachable`` sites count as lost.
+    At any other site that does not answer no file counts as lost. If ``checksums`` is ``all``, lost
+    outputs at ORIGIN are included."""
     by_digest = state.settings.checksums == "all"
     lost: list[tuple[int, int, int]] = []
     for index, site in enumerate(sites):
@@ -114,7 +115,7 @@ async def find_lost(
 
 
 def _lost_outputs(state: RunState, requests: AttemptRequests) -> list[tuple[int, int, int]]:
-    """The collected outputs that are missing at ORIGIN or differ."""
+    """The collected outputs that are missing or differ at ORIGIN."""
     origin = state.network.bit(ORIGIN)
     collected = [
         (w, file)

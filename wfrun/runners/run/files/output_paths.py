@@ -13,7 +13,7 @@ from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.files.stored_names import MAX_BASE_NAME, stored_name
 
 _MAX_SUFFIX = 60
-"""Maximum length of a task's id in the name of an output, in characters."""
+"""Maximum length of a task's id that is part of an output's name, in characters."""
 MAX_NAME_BYTES = 255
 """Maximum length of one part of a path on usual file systems, in bytes."""
 
@@ -22,8 +22,9 @@ class OutputPaths:
     """Paths of the outputs of a run at ORIGIN. Final outputs are in ``outputs/``. Outputs of reused
     tasks that only other tasks read are in ``reused/``.
 
-    ``several``: the run began with several workflows, and each has a folder of its own in
-    ``outputs/``. Workflows that are added to a run of one workflow also have folders of their own.
+    ``several``: the run began with several workflows, so that each has its own folder in
+    ``outputs/``. If the run began with one workflow, only workflows added later have folders of
+    their own.
     """
 
     def __init__(self, run: RunDir, *, several: bool) -> None:
@@ -32,9 +33,9 @@ class OutputPaths:
         self._final: dict[int, dict[int, Path]] = {}
 
     def path(self, workflow: Workflow, number: int, file: int) -> Path:
-        """The path of an output of a workflow. Under emulation final outputs may share a name; all
-        but the first get the id of their task as a suffix. The caller must check that the path is
-        in its folder before writing to it."""
+        """The path of an output of a workflow. Under emulation final outputs may share a name; the
+        second and further ones then get the id of their task as a suffix. Before writing, the
+        caller must check that the path is inside its folder."""
         record = workflow.files[file]
         if not record.collect:
             return self._run.reused.absolute() / stored_name(workflow, number, file)
@@ -81,8 +82,9 @@ def _slashes(name: str) -> Iterator[int]:
 
 
 def _own_name(name: str, task: str, taken: Container[str]) -> str:
-    """A free name for a further output ``name``. It ends with the id of its task, without
-    characters that could make it another path. If that name is taken, a number follows."""
+    """Return a free name for an output whose name ``name`` is taken: ``name`` with the task's id as
+    a suffix, and with a number after it if that is taken too. Characters of the id that could
+    change the path are replaced."""
     folder, slash, base = name.rpartition("/")
     suffix = f".{_plain(task)[:_MAX_SUFFIX]}"
     for number in itertools.count(1):
@@ -95,5 +97,6 @@ def _own_name(name: str, task: str, taken: Container[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text as part of a file name: its letters and digits, ``.``, ``_`` and ``-``."""
+    """Return the text for use in a file name: all but letters, digits, ``.``, ``_`` and ``-``
+    becomes ``_``."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", text)

@@ -1,4 +1,4 @@
-"""Removes files from the stores of sites while a run goes on."""
+"""Removes files from the stores of sites during a run."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ BATCH_FILES = 1000
 RETRY_S = 10.0
 """Interval between requests to a site that does not answer, in seconds."""
 END_S = 10.0
-"""Maximum time for which the end of a run waits for its last removals, in seconds. Remaining files
-are removed with the run's directory at the site."""
+"""Maximum time that the end of a run waits for pending removals, in seconds. Remaining files are
+removed with the run's directory at the site."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Removals:
-    """Removes files from sites in batches, one request to a site at a time. Further files wait
-    until the request has ended, so that a slow site gets few requests."""
+    """Removes files from sites in batches, with one request to a site at a time. Files added
+    meanwhile wait for the next request, so that a slow site gets few requests."""
 
     def __init__(self, sites: Sequence[Site], spawn: Spawn) -> None:
         """``spawn`` starts a task, and handles its unexpected errors."""
@@ -36,17 +36,17 @@ class Removals:
         self._removing: list[frozenset[str]] = [frozenset() for _ in sites]
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
-        """Set after each request to a site, and then replaced."""
+        """Set after each request to a site, and then replaced by a new event."""
 
     def add(self, site: int, names: Sequence[str]) -> None:
-        """Remove files, given by their names in the store of the site."""
+        """Queue files for removal, given by their names in the store of the site."""
         self._waiting[site].update(dict.fromkeys(names))
         if site not in self._workers:
             self._workers[site] = self._spawn(self._serve(site))
 
     async def settle(self, site: int, name: str) -> None:
-        """Prepare to copy a file to a site again: cancel a removal of the file that waits, and wait
-        for a removal under way."""
+        """Prepare to copy a file to a site again: cancel a queued removal of the file, or wait
+        until a running removal ends."""
         while True:
             self._waiting[site].pop(name, None)
             if name not in self._removing[site]:
@@ -54,7 +54,7 @@ class Removals:
             await self._changed.wait()
 
     async def finish(self) -> None:
-        """Wait for the removals, at most `END_S`."""
+        """Wait for all removals, for at most `END_S`."""
         if self._workers:
             await asyncio.wait(list(self._workers.values()), timeout=END_S)
 
@@ -72,8 +72,8 @@ class Removals:
             del self._workers[site]
 
     async def _remove(self, site: int, batch: Sequence[str]) -> bool:
-        """Remove files. Returns False if they must be removed later; True if they are gone or
-        cannot be removed."""
+        """Remove files. Returns False if the removal must be retried, and True if the files are
+        gone or can never be removed."""
         self._removing[site] = frozenset(batch)
         try:
             await self._sites[site].remove(batch)

@@ -1,7 +1,7 @@
 """The history file, in which the runs of a user share their measurements.
 
 It is one SQLite file, which several runs may use at once. It only improves predictions, fairness
-and choices of links. So a run that cannot use the file warns once, and goes on without it.
+and choices of links. So a run that cannot use the file warns once, and continues without it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 VERSION = 1
-"""Version of the schema (``PRAGMA user_version``). A file without a version is of an earlier
-development version. Its first write converts it, and drops its run times because they have no
-dates."""
+"""Version of the schema (``PRAGMA user_version``). A file without a version comes from an early
+development version. The first write to such a file converts it, and drops its run times because
+they have no dates."""
 APPLICATION_ID = 0x7766_726E
 """``PRAGMA application_id`` of the file: ``wfrn``."""
 
 _READ_TIMEOUT_S = 2.0
-"""Maximum wait of a reader for another run that writes the file, in seconds. This wait delays the
-start of a run."""
+"""Maximum time that a reader waits while another run writes the file, in seconds. The wait delays
+the start of a run."""
 _WRITE_TIMEOUT_S = 10.0
-"""Maximum wait of a writer for another run that writes the file, in seconds."""
+"""Maximum time that a writer waits while another run writes the file, in seconds."""
 
 _STATEMENTS = (
     """CREATE TABLE classes (
@@ -47,10 +47,11 @@ _STATEMENTS = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
-"""``classes``: the latest run times of each class of tasks at each site
-(`wfrun.runners.run.history.runtime_history`). ``usage``: the core seconds of each owner by run.
-``link_copies``: each row is a `wfrun.engine.files.link_samples.LinkSample`; a resumed run writes
-the copies of its first part to the same rows again."""
+"""Statements that create the tables, or convert a file without a version. Table ``classes``: the
+latest run times of each class of tasks at each site (`wfrun.runners.run.history.runtime_history`).
+``usage``: the core seconds of each owner in each run. ``link_copies``: each row is a
+`wfrun.engine.files.link_samples.LinkSample`; a resumed run writes the copies of its earlier
+sessions to the same rows again."""
 _NAMES = frozenset({"classes", "classes_by_end", "usage", "link_copies", "run_times"})
 
 
@@ -66,8 +67,8 @@ class HistoryFile:
         self.has_failed = False
 
     def read(self, work: Callable[[sqlite3.Connection], _T], default: _T) -> _T:
-        """Call ``work``, and return its result; ``default`` if there is no file, or, with a
-        warning, if the file cannot be read."""
+        """Call ``work``, and return its result. Returns ``default`` if there is no file or it has
+        no version, and, with a warning, if the file cannot be read."""
         if self.has_failed:
             return default
         try:
@@ -105,7 +106,7 @@ class HistoryFile:
         self.warn(what, f"{error}; going on without it")
 
     def warn(self, what: str, error: str) -> None:
-        """Warn that the history cannot be ``what``, such as read or written, with the cause
+        """Warn that the history cannot be ``what`` (read, written or used), with the cause
         ``error``."""
         _LOGGER.warning(
             "%s: the history of earlier runs cannot be %s: %s. Name another file with --history, "
@@ -117,11 +118,11 @@ class HistoryFile:
 def history_file(
     given: str | Path | None, *, without: bool = False, own_only: bool = False
 ) -> HistoryFile | None:
-    """The history file of a run. ``given`` is the value of ``--history``; None: the file of the
-    user. Returns None if ``without`` is set, ``given`` is ``none``, or the log cannot hold its
-    name.
+    """Return the history file of a run. ``given`` is the value of ``--history``; None means the
+    user's default file. Returns None if ``without`` is set or ``given`` is ``none``, and, with a
+    warning, if the path is not valid UTF-8, which the log requires.
 
-    ``own_only``: return None also if no file is given. Used for emulated runs, whose times are not
+    ``own_only``: return None also if ``given`` is None. Used for emulated runs, whose times are not
     those of the sites.
     """
     if without or given == "none" or (given is None and own_only):
@@ -137,23 +138,23 @@ def history_file(
 
 
 def state_directory() -> Path:
-    """The directory of the user's files that belong to no single run, such as the history."""
+    """The directory of the user's files that do not belong to a single run, such as the history."""
     home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(home).expanduser() / "wfrun"
 
 
 def _make(path: Path) -> None:
-    """Make a history file that nobody else can read, if it is absent. Raises OSError."""
+    """Make a history file that only its owner can read, if it is absent. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         path.touch(0o600)  # its journal gets the same mode
 
 
 def _open(path: Path, timeout_s: float) -> sqlite3.Connection:
-    """Open a file that exists. Raises sqlite3.Error, OSError and HistoryError.
+    """Open an existing file. Raises sqlite3.Error, OSError or HistoryError.
 
-    The file is opened for writing even by readers, because the journal of a run that was killed
-    while it wrote has to be rolled back. SQLite falls back to reading if the file is read-only.
+    Readers, too, open the file for writing, because the journal of a run that was killed during a
+    write must be rolled back. SQLite opens a read-only file for reading instead.
     """
     if not path.is_file():  # a FIFO would block
         raise HistoryError("it is not a regular file")
@@ -165,8 +166,8 @@ def _open(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def _version_of(db: sqlite3.Connection) -> int:
-    """Version of the schema; 0 for an empty file or one without a version. Raises HistoryError for
-    a later version and for a database of another program."""
+    """Version of the schema; 0 for an empty file and for a file without a version. Raises
+    HistoryError for a later version, or a database of another program."""
     ((application,),) = db.execute("PRAGMA application_id")
     ((version,),) = db.execute("PRAGMA user_version")
     if application == APPLICATION_ID and version > VERSION:

@@ -14,11 +14,11 @@ from wfrun.runners.run.store.log_errors import replay
 
 
 def harvest_of_run(run: RunDir, *, emulated: bool) -> Harvest:
-    """Replay the log of a run, and return its observations for the history, whether or not the run
-    used a history. Raises the errors of `Store`, InvalidError for a run that was never started, and
-    InvalidError for an emulated run unless ``emulated``.
+    """Replay the log of a run, and return its observations for the history. The run itself need not
+    have used a history. Raises the errors of `Store`. Raises InvalidError if the run was never
+    started, or if it is emulated and ``emulated`` is False.
 
-    Cost: that of a replay of the whole log.
+    Takes the time of a replay of the whole log.
     """
     store = Store(run.path)
     try:
@@ -43,8 +43,8 @@ def made_up(run: RunDir, how: str) -> InvalidError:
 
 
 def _with_history(events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-    """The events of a log, with an event that an empty history was read inserted after the start.
-    Without such an event a run collects no observations."""
+    """Yield the events of a log. After the start of the run, insert the event that an empty history
+    was read, because a run without this event collects no observations."""
     for event in events:
         yield event
         if isinstance(event, ev.RunStarted):

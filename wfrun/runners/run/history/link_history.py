@@ -1,9 +1,9 @@
-"""History of links: the latest copies between two places, from which latency and bandwidth are
+"""History of links: the latest copies between any two places, from which latency and bandwidth are
 estimated.
 
-It is a table of the history file (`wfrun.runners.run.history.history_file`), with one row per copy.
-So runs that end at the same time lose none of each other's copies. Places are named by user and
-host, since two catalogs may give different sites the same name.
+The copies are a table of the history file (`wfrun.runners.run.history.history_file`), one row per
+copy. So runs that end at the same time lose none of each other's copies. A place is named by user
+and host, because two catalogs may give different sites the same name.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from wfrun.sites.transfers.relay.relayed_links import with_relayed_links
 ORIGIN_NAME = "origin"
 
 _MAX_ROWS = 20_000
-"""Maximum number of copies in the file, enough for some 600 links."""
+"""Maximum number of copies in the file; enough for some 600 links."""
 _VALUES = (1e-9, 1e15)
-"""Bounds of valid latencies in seconds and bandwidths in bytes per second. Other values are
-damaged."""
+"""Minimum and maximum valid value of a copy: a latency in seconds, or a bandwidth in bytes per
+second. Rows with other values are damaged."""
 _Row = tuple[str, str, float, int, float, str]
 _PRUNE = f"""
 DELETE FROM link_copies WHERE rowid IN (
@@ -61,7 +61,8 @@ class PlacePair(NamedTuple):
 
 
 class KnownLink(NamedTuple):
-    """Bandwidth and latency of a link, estimated from copies of earlier runs; None if unknown."""
+    """Bandwidth and latency of a link, estimated from copies of earlier runs. An unknown value is
+    None."""
 
     bandwidth_bytes_per_s: float | None
     latency_s: float | None
@@ -69,14 +70,15 @@ class KnownLink(NamedTuple):
     at_s: float
     """End of the latest copy, in seconds since the epoch."""
     method: str
-    """Transfer method that the run with the latest copy recorded for the link; empty if unknown."""
+    """Transfer method of the link in the run with the latest copy; empty if unknown."""
 
 
 def place_of(spec: SiteSpec | None) -> str:
-    """Name of the place of a site's files: user, first host, port and SSH configuration, as the
-    catalog states them. The name of this machine for a site without hosts, and for None.
+    """Name the place of a site's files by user, first host, port and SSH configuration, as stated
+    in the catalog. None, and a site without hosts, are at this machine, whose host name is
+    returned.
 
-    The SSH configuration is included, because it can map the same user and host to another place.
+    The SSH configuration is included, because it can map the same user and host to another machine.
     """
     if spec is None or spec.access is None or not spec.access.hosts:
         return socket.gethostname()
@@ -88,8 +90,8 @@ def place_of(spec: SiteSpec | None) -> str:
 
 
 def pairs_of(sites: Sequence[SiteSpec]) -> Iterator[tuple[int, int, PlacePair]]:
-    """Yield (source, destination, their places) for all ordered pairs of sites and ORIGIN at
-    different places."""
+    """Yield (source, destination, their places) for each ordered pair of sites, or of a site and
+    ORIGIN, that are at different places."""
     places = {ORIGIN: place_of(None), **{n: place_of(spec) for n, spec in enumerate(sites)}}
     for source, destination in itertools.permutations(places, 2):
         if places[source] != places[destination]:
@@ -99,9 +101,9 @@ def pairs_of(sites: Sequence[SiteSpec]) -> Iterator[tuple[int, int, PlacePair]]:
 def read_links(
     file: HistoryFile, settings: Settings, catalog: Catalog, at_s: float
 ) -> list[ev.LinksRead]:
-    """The event with the bandwidth and latency of a run's links, as measured by earlier runs or
-    derived by `links_through_origin`. Empty if the run copies nothing between hosts, if it is
-    emulated (its times are not those of its links), or if the file cannot be read."""
+    """Return the event with the bandwidth and latency of a run's links, measured by earlier runs or
+    derived by `links_through_origin`. Returns no event if the run copies nothing between hosts, if
+    it is emulated (its times are not those of the links), or if the history cannot be read."""
     if settings.emulate or not any(pairs_of(catalog.sites)):
         return []
     known = load_links(file)
@@ -121,8 +123,8 @@ def read_links(
 def by_names(
     known: Mapping[PlacePair, KnownLink], sites: Sequence[SiteSpec]
 ) -> Iterator[tuple[tuple[str, str], KnownLink]]:
-    """Yield the known links between these sites and ORIGIN, with (source, destination) as named in
-    the catalog."""
+    """Yield ((source, destination), link) for the known links between these sites and ORIGIN, with
+    the names of the catalog."""
     names = {ORIGIN: ORIGIN_NAME, **{n: spec.name for n, spec in enumerate(sites)}}
     for source, destination, pair in pairs_of(sites):
         if pair in known:
@@ -130,7 +132,7 @@ def by_names(
 
 
 def missing_links(known: Mapping[PlacePair, KnownLink], catalog: Catalog) -> list[LinkSpec]:
-    """The known links of known bandwidth for which the catalog states no speed."""
+    """The links whose bandwidth is known, but for which the catalog states no speed."""
     listed = {(link.source, link.destination): link for link in catalog.links}
     return [
         replace(
@@ -147,8 +149,8 @@ def missing_links(known: Mapping[PlacePair, KnownLink], catalog: Catalog) -> lis
 def links_through_origin(
     known: Mapping[PlacePair, KnownLink], catalog: Catalog
 ) -> dict[tuple[str, str], LinkSpec]:
-    """Links between sites, derived from the links between these sites and this machine. Contains
-    only pairs of sites for which neither the catalog nor a copy gives a speed."""
+    """Links between sites, derived from the links between each of the two sites and this machine.
+    Contains only pairs of sites whose speed neither the catalog nor a copy gives."""
     stated = {(link.source, link.destination): link for link in catalog.links}
     stated |= {(link.source, link.destination): link for link in missing_links(known, catalog)}
     whole = with_relayed_links(replace(catalog, links=tuple(stated.values())))
@@ -191,7 +193,7 @@ def _is_sound(
 
 
 def _known(rows: Iterable[_Row]) -> dict[PlacePair, KnownLink]:
-    """Estimate the links from valid rows, which are sorted by time, the latest first."""
+    """Estimate the links from valid rows, which must be sorted by time, the latest first."""
     samples: defaultdict[PlacePair, list[LinkSample]] = defaultdict(list)
     methods: dict[PlacePair, str] = {}
     for source, destination, at_s, size_bytes, value, method in rows:
@@ -210,8 +212,8 @@ def _link(samples: Sequence[LinkSample], method: str) -> KnownLink:
 
 
 def add_links(file: HistoryFile, state: RunState) -> None:
-    """Add the copies of a run to the history file, if the run read the links of a history at its
-    start. Call this when the run, or a session of it, has ended."""
+    """Add the copies of a run to the history file. Does nothing if the run did not read the links
+    of a history at its start. Call this at the end of a session of the run."""
     if state.link_history is None:
         return
     pairs = {(s, d): pair for s, d, pair in pairs_of([site.spec for site in state.sites])}
@@ -232,8 +234,8 @@ def write_links(
     *,
     anew: bool = False,
 ) -> None:
-    """Add copies over links, and the transfer method of each link, to the history file. With
-    ``anew`` they replace earlier copies over these links. Warns if the file cannot be written."""
+    """Add copies to the history file, and the transfer method of each link. ``anew``: first remove
+    the earlier copies of these links. Warns if the file cannot be written."""
     rows = [
         (*pair, sample.at_s, sample.size_bytes, sample.value, method)
         for pair, (samples, method) in links.items()

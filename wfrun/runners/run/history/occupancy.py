@@ -1,6 +1,6 @@
-"""Estimates how long a task holds its cores beyond its run time, from the starts of tasks at a full
-site. Causes are the batch system's prologue and epilogue, the start of a job and of its shell, and
-the wait for the next scheduling pass."""
+"""Estimates how long cores stay occupied after the end of a task, from the starts of tasks at a
+full site. Causes are the batch system's prologue and epilogue, the start of a job and of its shell,
+and the wait for the next scheduling pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 
 class Stay(NamedTuple):
-    """Times of an attempt at a site, in seconds since the epoch, and its cores."""
+    """Submission, start and end of an attempt at a site, in seconds since the epoch, and its
+    cores."""
 
     submitted_s: float
     started_s: float
@@ -20,8 +21,8 @@ class Stay(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """A change of the number of cores that the site's tasks may use; ``cores`` is the
-    difference."""
+    """A change of the number of cores that tasks may use at the site, by ``cores``. Negative:
+    fewer."""
 
     at_s: float
     cores: int
@@ -31,10 +32,11 @@ def holds_s(stays: Iterable[Stay], capacity: Iterable[Capacity], start_s: float)
     """Yield the times, in seconds, from the end of a task to the start of the next task on its
     cores.
 
-    Includes only tasks that waited for nothing but cores: the task was submitted before its cores
-    were free, and started more than ``start_s`` after its submission. ``start_s`` is the time that
-    a start takes at a site with free cores. Logs do not say which cores a task had. Cores are
-    assumed to be taken in the order in which they became free, which does not change the sum.
+    Only tasks that waited for cores alone count: tasks submitted before their cores became free,
+    and started more than ``start_s`` after their submission. ``start_s`` is the time of a start at
+    a site with free cores. Logs do not say which cores a task used. Tasks are assumed to take cores
+    in the order in which the cores became free; this assumption does not change the sum of the
+    times.
     """
     events: list[tuple[float, int, int, float]] = []
     for at_s, cores in capacity:
@@ -53,22 +55,23 @@ def holds_s(stays: Iterable[Stay], capacity: Iterable[Capacity], start_s: float)
 
 
 class _FreeCores:
-    """Free cores in the order in which they became free. The time -inf marks cores that no task has
-    had."""
+    """Free cores in the order in which they became free. Cores that no task has used have been free
+    since -inf."""
 
     def __init__(self) -> None:
         self._groups: deque[tuple[float, int]] = deque()
 
     def add(self, cores: int, since_s: float) -> None:
-        """Add cores. A negative number removes cores, those that became free first."""
+        """Add cores that became free at ``since_s``. A negative number removes the cores that
+        became free first."""
         if cores > 0:
             self._groups.append((since_s, cores))
         else:
             self.take(-cores)
 
     def take(self, cores: int) -> float:
-        """Take cores. Returns the time at which the last of these cores became free; -inf if there
-        are too few."""
+        """Take the cores that became free first. Returns the time at which the last of the taken
+        cores became free; -inf if there are too few cores."""
         freed_s = -inf
         while cores > 0 and self._groups:
             freed_s, there = self._groups.popleft()

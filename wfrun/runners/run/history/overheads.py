@@ -1,9 +1,9 @@
-"""The overheads that a run has measured at its sites and links: starts and reports of tasks, and
-copies of files.
+"""The overheads that a run has measured: starts of tasks and reports of their ends at each site,
+and copies of files over each link.
 
-Starts and ends of tasks are those of the exit records; all other times are those of events in the
+Starts and ends of tasks are taken from exit records; all other times are those of events in the
 log. A start is measured only if the site had free cores for the task at its submission. Otherwise
-the wait includes time in a queue, which simulations compute themselves.
+the measured time would include a wait in the queue, which simulations compute themselves.
 """
 
 from __future__ import annotations
@@ -22,33 +22,34 @@ from wfrun.engine.model import ORIGIN, LinkSpec, Task
 from wfrun.runners.run.history.occupancy import Capacity, Stay, holds_s
 
 _KEPT = 0.95
-"""Share of the measured values that enter a mean: the smallest ones. The largest values come from
-pauses and lost connections."""
+"""Fraction of the measured values that enter a mean. The largest values are left out, because they
+come from pauses and lost connections."""
 _LARGE_BYTES = 1 << 20
-"""Minimum size of a file whose copy shows the bandwidth, in bytes."""
+"""Minimum size of a file whose copy is used to measure the bandwidth, in bytes."""
 
 
 class SiteOverheads(msgspec.Struct, frozen=True):
     """Times that a site takes in addition to the run times of tasks, in seconds."""
 
     start_s: float
-    """Median time from the submission of an attempt, or of a launcher, to its start, at a site with
-    free cores."""
+    """Median start time of attempts at a site with free cores: from the placement, or from the
+    arrival of the last input, to the start. At a site with launchers: median time from the request
+    of a launcher to its start."""
     end_s: float
-    """Mean time from the end of a task to the report of this end. It includes polling of the queue,
-    and collection of the task's record."""
+    """Mean time from the end of a task to the event that reports it. It includes the interval at
+    which the queue is polled, and the time to collect the task's record."""
     hold_s: float | None = None
-    """Mean time from the end of a task to the start of the next task on its cores, if that task
-    waited for these cores. None: no task had to wait."""
+    """Mean time from the end of a task to the start of the next task on its cores, over tasks that
+    waited for these cores. None: no task waited."""
 
 
 class Overheads(msgspec.Struct, frozen=True):
-    """Measured overheads by name of the site. Sites at which nothing was measured have no entry."""
+    """Measured overheads by name of the site. A site without measurements has no entry."""
 
     sites: dict[str, SiteOverheads] = {}
     links: tuple[LinkSpec, ...] = ()
-    """Links as measured by copies. The latency is the time that each file takes whatever its
-    size."""
+    """Links as measured by copies. The latency is the part of a copy's time that does not depend on
+    the size of the file."""
 
 
 def measure(events: Iterable[ev.Event], state: RunState) -> Overheads:
@@ -71,11 +72,12 @@ class _Measured:
         self._state = state
         self._placed: dict[str, ev.AttemptPlaced] = {}
         self._room: dict[str, bool] = {}
-        """By submitted attempt: whether its site had free cores for it at the submission."""
+        """Whether the site had free cores for an attempt at its submission, by key of the
+        attempt."""
         self._arrived_s: dict[tuple[int, int, int], float] = {}
-        """When each file arrived at each site."""
+        """Time at which a file arrived at a site, by (workflow, file, site)."""
         self._busy: defaultdict[int, int] = defaultdict(int)
-        """Cores of attempts at each site."""
+        """Cores of the submitted attempts that have not ended, by site."""
         self._asked_s: dict[str, float] = {}
         self._starts: defaultdict[int, list[float]] = defaultdict(list)
         self._launches: defaultdict[int, list[float]] = defaultdict(list)
@@ -84,7 +86,7 @@ class _Measured:
         self._submitted_s: dict[str, float] = {}
         self._capacity: defaultdict[int, list[Capacity]] = defaultdict(list)
         self._launchers: dict[str, int] = {}
-        """Cores of the live launchers."""
+        """Cores of each live launcher, by its key."""
         self._copies: defaultdict[tuple[int, int], list[_Copy]] = defaultdict(list)
 
     def add(self, event: ev.Event) -> None:
@@ -115,7 +117,7 @@ class _Measured:
             self._resize(event, 0)
 
     def _resize(self, event: ev.LauncherStarted | ev.LauncherEnded, cores: int) -> None:
-        """Note that a launcher has ``cores`` cores from this event on."""
+        """Set the cores of a launcher to ``cores`` at the time of an event."""
         before = self._launchers.get(event.key, 0)
         self._launchers[event.key] = cores
         self._capacity[event.site].append(Capacity(event.at_s, cores - before))
@@ -177,9 +179,9 @@ def _mean(values_s: list[float]) -> float:
 
 
 def _link(source: str, destination: str, copies: list[_Copy]) -> LinkSpec:
-    """A link as measured by ``copies``. Latency: the median time of small files. Bandwidth: the
-    bytes of all large files over the time during which any of them was on its way, because copies
-    share the link."""
+    """Return a link as measured by ``copies``. Its latency is the median time of the copies of
+    small files. Its bandwidth is the total size of large files, divided by the time during which at
+    least one of them was being copied, because concurrent copies share the link."""
     small = [copy.elapsed_s for copy in copies if copy.size_bytes < _LARGE_BYTES]
     latency_s = median(small) if small else 0.0
     large = sorted(copy for copy in copies if copy.size_bytes >= _LARGE_BYTES)

@@ -1,6 +1,6 @@
 """History across runs: the latest run times of each class of tasks at each site, and the core
-seconds that owners have used. `wfrun.runners.run.history.link_history` keeps links in the same file
-(`wfrun.runners.run.history.history_file`).
+seconds that owners have used. The same file (`wfrun.runners.run.history.history_file`) also has the
+history of links (`wfrun.runners.run.history.link_history`).
 
 A class keeps the observations with the latest ends, and the file keeps the classes with the latest
 ends. Each observation has the key of its attempt. So the content depends only on which observations
@@ -39,28 +39,28 @@ MAX_READ = 15_000
 """Maximum number of observations that a run reads, so that each predictor is ready in time.
 Observations of the applications of the run are read first."""
 MAX_USAGES = 20_000
-"""Maximum number of rows, each with the core seconds of an owner in a run. The rows with the latest
-ends are kept."""
+"""Maximum number of rows in the table of core seconds, which has one row per run and owner. The
+rows with the latest ends are kept."""
 WRITE_INTERVAL_S = 300.0
-"""Interval at which a run adds its ended tasks to the history, in seconds. Runs that start
-meanwhile then see these tasks, and after a crash little is missing until the run is resumed."""
+"""Interval at which a run adds its ended tasks to the history, in seconds. Runs that start during
+this run then see these tasks, and a crash delays few observations until the run is resumed."""
 
 _MAX_AHEAD_S = 86_400.0
-"""Maximum time by which the end of an observation may be later than now, in seconds. Later ends
-come from a wrong clock, and would remain the latest of their class for ever."""
+"""Maximum time by which the end of an observation may lie in the future, in seconds. Later ends
+come from a wrong clock, and would stay the latest of their class for ever."""
 _MAX_BODY_BYTES = 100_000
 """Maximum size of the stored observations of a class, in bytes. Larger content is damaged: an
 observation takes some 80 bytes."""
 _MAX_CORES = 2**31
 _Row = tuple[float, float, str, float | None, float | None]
-"""Stored form of an `Observation`."""
+"""Stored form of an `Observation`, with the same fields."""
 _decode = msgspec.json.Decoder(list[_Row], strict=True).decode
 _encode = msgspec.json.encode
 
 
 class StoredClass(NamedTuple):
-    """A class as the file identifies it. The place of the site is included, because two catalogs
-    may give different machines the same name."""
+    """A class of tasks at a place, as the file identifies it. The place is included, because two
+    catalogs may give different machines the same name."""
 
     kind: Class
     place: str
@@ -75,7 +75,7 @@ def read_history(
     *,
     usage: bool = False,
 ) -> ev.HistoryRead:
-    """Read the run times of the owners of the workflows at these sites, and with ``usage`` the core
+    """Read the run times of the workflows' owners at these sites, and with ``usage`` the core
     seconds that these owners used in earlier runs. The event has neither if the file cannot be
     read."""
     owners = sorted({workflow.owner for workflow in workflows})
@@ -119,8 +119,8 @@ def _rows_of(
     places: Mapping[str, str],
     applications: set[str],
 ) -> list[tuple[int, Class]]:
-    """Row number and class of these owners' classes at these places. Classes of ``applications``
-    come first, and within each group the class with the latest end."""
+    """(row number, class) of each class of these owners at these places. The classes of
+    ``applications`` come first. Within both groups the classes with the latest ends come first."""
     marks = ",".join("?" * len(owners))
     cursor = db.execute(
         "SELECT rowid, owner, application, cores, site, place FROM classes "
@@ -140,7 +140,8 @@ def _rows_of(
 
 
 def _read_body(db: sqlite3.Connection, row: int) -> list[Observation] | None:
-    """The observations of a class, the oldest first; None if they are damaged."""
+    """The observations in a row of the table of classes, the oldest first; None if they are
+    damaged."""
     for (body,) in db.execute(
         "SELECT observations FROM classes WHERE rowid = ? AND length(observations) < ?",
         (row, _MAX_BODY_BYTES),
@@ -150,8 +151,8 @@ def _read_body(db: sqlite3.Connection, row: int) -> list[Observation] | None:
 
 
 def _observations_of(body: object) -> list[Observation] | None:
-    """The plausible observations in the stored content of a class; None for content that no run
-    wrote."""
+    """The plausible observations in the stored content of a class, the oldest first. None if no run
+    can have written this content."""
     if not isinstance(body, bytes):
         return None
     try:
@@ -164,7 +165,7 @@ def _observations_of(body: object) -> list[Observation] | None:
 
 
 def _latest(observations: Iterable[Observation]) -> list[Observation]:
-    """The `MAX_OBSERVATIONS` latest observations, which a class keeps, the oldest first."""
+    """The `MAX_OBSERVATIONS` latest observations, the oldest first. A class keeps only these."""
     return sorted(observations, key=lambda o: (o.ended_s, o.key))[-MAX_OBSERVATIONS:]
 
 
@@ -200,12 +201,12 @@ class Harvest(NamedTuple):
 
     classes: dict[StoredClass, list[Observation]]
     usage: list[tuple[str, str, float, float]]
-    """(run, owner, core seconds, time of the run's last event) by owner."""
+    """(run, owner, core seconds, time of the run's last event) for each owner."""
 
 
 def harvest_of(state: RunState) -> Harvest:
-    """The observations of a run until now at the sites of its catalog, and the core seconds that
-    its owners used in ended attempts."""
+    """The observations that a run has made until now at the sites of its catalog, and the core
+    seconds that its owners used in ended attempts."""
     places = {site.spec.name: place_of(site.spec) for site in state.sites}
     observed, usages = state.get(Observations).by_class, state.find(Usages)
     used_by = {} if usages is None else usages.by_owner
@@ -233,8 +234,8 @@ def _is_text(*names: str) -> bool:
 
 def add_history(file: HistoryFile, harvest: Harvest) -> int:
     """Add the observations and the core seconds of a run to the history. Removes the oldest classes
-    and usages beyond `MAX_CLASSES` and `MAX_USAGES`. Returns the number of observations that were
-    not there before."""
+    beyond `MAX_CLASSES` and the oldest rows of core seconds beyond `MAX_USAGES`. Returns the number
+    of new observations."""
     if not harvest.classes and not harvest.usage:
         return 0
 
@@ -256,8 +257,7 @@ def add_history(file: HistoryFile, harvest: Harvest) -> int:
 
 
 def _merge(db: sqlite3.Connection, kind: StoredClass, latest: Iterable[Observation]) -> int:
-    """Merge observations into a class. Returns the number of observations that were not there
-    before."""
+    """Merge observations into a class. Returns the number of new observations."""
     key = (*kind.kind, kind.place)
     before: list[Observation] = []
     for (body,) in db.execute(
@@ -281,8 +281,8 @@ def _merge(db: sqlite3.Connection, kind: StoredClass, latest: Iterable[Observati
 
 
 async def keep_history(file: HistoryFile, state: RunState) -> None:
-    """Add the observations of a run to the history every `WRITE_INTERVAL_S`, until cancelled, or
-    until the file cannot be used."""
+    """Add the observations of a run to the history every `WRITE_INTERVAL_S`, until this task is
+    cancelled or the file cannot be used."""
     while not file.has_failed:
         await asyncio.sleep(WRITE_INTERVAL_S)
         # In a thread: another run may hold the file for some time.
