@@ -19,7 +19,7 @@ from wfrun.engine.errors import WfrunError
 from wfrun.runners.run.clock import Clock
 
 Observer = Callable[[Sequence[ev.Event]], None]
-"""Called with every group of events after its commit."""
+"""Called with each group of events after its commit."""
 
 
 class EventLog(Protocol):
@@ -33,7 +33,7 @@ class EventLog(Protocol):
 
 
 class Dispatch(Protocol):
-    """Carries out actions while its context is entered."""
+    """Carries out actions between the entry and the exit of its asynchronous context."""
 
     async def __aenter__(self) -> None: ...
 
@@ -63,8 +63,9 @@ class Loop:
         self._lags = clock.lag_s > 0
 
     async def run(self) -> None:
-        """Run until the run has ended. Raises errors of the log, a policy, a site or a transfer;
-        the log is then complete up to the error, and running tasks continue at the sites."""
+        """Drive the run until it has ended. Raises errors of the log, a policy, a site or a
+        transfer. The log is then complete up to the error, and running tasks continue at the
+        sites."""
         async with self._dispatcher:
             ended = False  # a resumed run may have ended before
             try:
@@ -113,8 +114,9 @@ class Loop:
 
 
 def merged(actions: Sequence[act.Action]) -> Sequence[act.Action]:
-    """The actions, with all submissions to a site joined into one batch. A cancellation or a search
-    at the site ends a batch, so that the order of these actions stays."""
+    """Return the actions with the submissions to each site joined into batches. A cancellation or a
+    search at a site ends its batch, so that it stays between the submissions before and after
+    it."""
     if len([action for action in actions if isinstance(action, act.SubmitAttempts)]) < 2:
         return actions
     result: list[act.Action] = []

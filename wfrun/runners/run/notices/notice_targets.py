@@ -1,7 +1,7 @@
 """Carries out one notification: a shell command, or JSON that is posted to a URL.
 
-Both run for a limited time, as a process in a process group of its own. Input and output of the
-process are files. So processes that it leaves behind hold no pipe of the engine.
+Both are processes with a time limit, each in its own process group. Their input and output are
+files, so that processes that they leave behind hold no pipe of the engine.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.notices import post_json
 
 LIMIT_S = 30.0
-"""Maximum time of a notification, in seconds. The end of a run waits for notifications."""
+"""Timeout of a notification, in seconds. The end of a run waits for notifications."""
 MAX_OUTPUT_BYTES = 1 << 16
 """Maximum size of the output of a notification, in bytes. A notification that writes more is
-ended."""
+killed."""
 _POLL_S = 0.1
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 def check_targets(settings: Settings) -> None:
-    """Raise InvalidError for a command or URL of the option ``on`` that cannot work."""
+    """Raise InvalidError if a command or URL of the option ``on`` can never work."""
     for name, target in settings.on.items():
         if "\0" in target:
             raise InvalidError(f"--on {name}: the command has a NUL character")
@@ -46,8 +46,9 @@ def check_targets(settings: Settings) -> None:
 
 
 def _expanded(name: str, url: str) -> str:
-    """The URL with the values of environment variables. So secrets in the URL appear in no command
-    line and in no log. Raises InvalidError, which does not show the URL."""
+    """Replace environment variables in a URL by their values. So a secret in the URL appears in no
+    command line and in no log. Raises InvalidError, without the URL, if a variable is not set or
+    the URL is invalid."""
     for match in _VARIABLE.finditer(url):
         variable = match[1] or match[2]
         if not os.environ.get(variable):
@@ -77,8 +78,8 @@ def _expanded(name: str, url: str) -> str:
 async def carry_out(
     target: str, payload: Mapping[str, Any], variables: Mapping[str, str], run: RunDir
 ) -> str:
-    """Run the command, or post to the URL. Returns the reason of a failure; empty after a
-    success."""
+    """Run the command, or post the JSON to the URL. Returns the reason of a failure; empty if it
+    succeeds."""
     try:
         said = json.dumps(payload, indent=2).encode() + b"\n"
         if _SCHEME.match(target):
@@ -123,7 +124,7 @@ async def _run(
 
 
 async def _until_end(process: asyncio.subprocess.Process, output: IO[bytes]) -> str:
-    """Wait for the end of a process. Returns the reason of a failure; empty after a success."""
+    """Wait for the end of a process. Returns the reason of a failure; empty if it succeeds."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + LIMIT_S
     waiter = asyncio.ensure_future(process.wait())
@@ -150,7 +151,7 @@ def _content(output: IO[bytes]) -> str:
 
 
 def _keep(run: RunDir, on: str, error: str, output: IO[bytes]) -> None:
-    """Add the output to the file of the run's notifications."""
+    """Append the result and the output of a notification to the run's file of notifications."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     lines = [f"{at} {on}: {error or 'done'}", *_content(output).splitlines()]
     text = "\n  ".join(message_block(line) for line in lines) + "\n"

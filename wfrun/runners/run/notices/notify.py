@@ -1,8 +1,8 @@
-"""Notifies the user of a run by commands and URLs, as the option ``on`` says.
+"""Notifies the user of a run by commands and URLs, as the option ``on`` states.
 
-The user is notified of each occurrence once. The end of each notification is logged, so that an
-engine that takes over the run repeats only notifications that were under way. Thus a notification
-is sent at least once, and twice only if wfrun was killed meanwhile.
+Each occurrence is reported once. The end of a notification is logged, so that an engine that takes
+over the run repeats only unfinished notifications. So a notification is sent at least once, and a
+second time only if wfrun was killed before the end was logged.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 LOOK_S = 0.5
-"""Interval at which logins and stalls are looked for, in seconds."""
+"""Interval at which the notifier checks for logins and stalls, in seconds."""
 AT_ONCE = 4
-"""Maximum number of notifications that are carried out at the same time."""
+"""Maximum number of notifications that run at the same time."""
 MOVES = (
     ev.RunStarted, ev.RunResumed, ev.AttemptStarted, ev.AttemptEnded, ev.TransferEnded,
 )  # fmt: skip
-"""Events that show progress of a run. Decisions, launchers and failed copies do not count: they
-also repeat in a run that makes no progress."""
+"""Events that show progress of a run. Decisions, launchers and failed copies do not count, because
+they also recur in a run without progress."""
 MAX_REASONS = 10
-"""Maximum number of sites whose reasons are named in a notification."""
+"""Maximum number of sites that a notification of a stall explains."""
 
 
 class Notifier:
-    """Starts notifications, and keeps their ends for the log. ``after_commit`` is an observer of
-    events. Errors of notifications do not affect the run."""
+    """Starts notifications, and collects their ends for the log. ``after_commit`` is an `Observer`
+    of the loop. A failed notification does not affect the run."""
 
     def __init__(
         self,
@@ -50,19 +50,19 @@ class Notifier:
         """``connections`` are the connections that may need a login, by site."""
         self._run, self._state, self._now, self._connections = run, state, now, connections
         self._logins: dict[int, str] = {}
-        """Sites that need a login, with what the user has to do, according to events logged or
-        posted."""
+        """For each site that needs a login, by number: the message for the user. Includes sites
+        whose event is posted but not logged yet."""
         self._begun: dict[Occurrence, asyncio.Task[None]] = {}
-        """Notifications under way, and notifications whose end is not in the log."""
+        """Notifications whose end is not in the log yet, running or ended."""
         self._ended: list[ev.NotificationEnded] = []
-        """Ends that are not in the log."""
+        """Ends of notifications that have not been taken for the log yet."""
         self._moved_s = 0.0
         """Time of the last event of `MOVES`, in seconds of the event loop's clock; 0 before the
         first."""
         self._is_stalled = False
         self._places = asyncio.Semaphore(AT_ONCE)
         self._failed: set[str] = set()
-        """Kinds of notifications whose failure the user was warned of."""
+        """Kinds of occurrences for which a warning of a failed notification was given."""
 
     def after_commit(self, events: Sequence[ev.Event]) -> None:
         """Start the notifications that are due."""
@@ -80,7 +80,8 @@ class Notifier:
             self._start(occurrence)
 
     async def watch(self, post: Callable[[ev.Event], None]) -> None:
-        """Look for logins and stalls, and post the events for the log, until cancelled."""
+        """Check for logins and stalls, and post events of logins and of ended notifications, until
+        cancelled."""
         notifications = self._state.find(Notifications)
         self._logins = {} if notifications is None else dict(notifications.logins)
         while True:
@@ -90,24 +91,25 @@ class Notifier:
             await asyncio.sleep(LOOK_S)
 
     async def finish(self) -> None:
-        """Wait for the notifications under way, which end in limited time."""
+        """Wait for the running notifications, each of which has a timeout."""
         if self._begun:
             await asyncio.wait(self._begun.values())
 
     def ended(self) -> list[ev.NotificationEnded]:
-        """Take the ends of notifications that are not in the log yet; each is returned once."""
+        """Return the ends of notifications that are not in the log yet. Each end is returned only
+        once."""
         ended, self._ended = self._ended, []
         return ended
 
     async def leave(self, error: Exception) -> None:
-        """Notify that the engine cannot go on with the run, and wait for the notification. If the
-        log caused the error, the end of the notification is not logged, so that the next engine may
-        notify again."""
+        """Notify the user that the engine cannot continue the run, and wait for the notification.
+        If the log caused the error, the end of the notification is not logged, so that the next
+        engine may notify again."""
         self._start(("failed", None), str(error))
         await self.finish()
 
     async def close(self) -> None:
-        """Cancel the notifications under way."""
+        """Cancel the running notifications."""
         await end_tasks(list(self._begun.values()))
 
     def _login_changes(self) -> list[ev.Event]:

@@ -1,9 +1,8 @@
-"""A program of its own that posts JSON: ``python post_json.py TIMEOUT_S``.
+"""A separate program that posts JSON: ``python post_json.py TIMEOUT_S``.
 
-The first line of its input is the URL, the rest the JSON. Because it is a process, a server that
-answers slowly or a name that does not resolve blocks no thread of the engine, and the post can be
-killed. Redirects are not followed: the JSON goes to the server that the user named, and to no
-other.
+The first line of its standard input is the URL, the rest is the JSON. Because it is a process, a
+slow server or name resolution blocks no thread of the engine, and the post can be killed. Redirects
+are not followed, so that only the server that the user named gets the JSON.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 MAX_ANSWER_BYTES = 1 << 12
-"""Maximum number of bytes that are read of an answer."""
+"""Maximum number of bytes that are read from an answer."""
 
 
 class _NoRedirects(HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """Follow none: the answer becomes an HTTPError."""
+        """Follow no redirect, so that the answer raises HTTPError."""
 
 
 def main() -> str | None:
-    """Post the notification. Returns the reason of a failure; None after a success. The reason
-    shows at most the host of the URL."""
+    """Post the JSON. Returns the reason of a failure; None if it succeeds. The reason shows no part
+    of the URL but the host."""
     url = sys.stdin.buffer.readline().decode().strip()
     headers = {"Content-Type": "application/json", "User-Agent": "wfrun"}
     request = Request(url, sys.stdin.buffer.read(), headers)

@@ -1,1 +1,1 @@
-"""From documents, catalogs and options to a run that can start."""
+"""Prepares a run that can start, from documents, catalogs and options."""

@@ -16,8 +16,8 @@ from wfrun.parsers.syntax.sections import nearest
 
 def check_jobs(read: ReadDocument, settings: Settings, *, timed: bool) -> None:
     """Raise InvalidError, with the line, for a job that the settings do not allow: a job with
-    several sizes unless the settings choose a size, and a job with components unless the settings
-    choose their sites. With ``timed``, also for a job without a run time."""
+    several sizes if the settings do not choose a size, or a job with components if the settings do
+    not choose their sites. ``timed``: also for a job without a run time."""
     workflow = read.workflow
     if settings.malleable:
         _check_malleable(read)
@@ -44,7 +44,7 @@ def check_jobs(read: ReadDocument, settings: Settings, *, timed: bool) -> None:
 
 def _check_malleable(read: ReadDocument) -> None:
     """Raise InvalidError, with the line, for a job that a run with ``--malleable`` cannot place: a
-    job with components, or with several sizes but not malleable."""
+    job with components, or a job with several sizes that is not malleable."""
     workflow = read.workflow
     for number in workflow.components:
         raise _refusal(
@@ -59,7 +59,8 @@ def _check_malleable(read: ReadDocument) -> None:
 
 
 def check_smallest(read: ReadDocument, catalog: Catalog) -> None:
-    """Raise InvalidError, with the line, for a job whose smallest size fits no site."""
+    """Raise InvalidError, with the line, for a job whose smallest size exceeds the slots of every
+    site."""
     widest = max(site.slots for site in catalog.sites)
     for number, task in enumerate(read.workflow.tasks):
         if task.resources.cores > widest:
@@ -75,8 +76,8 @@ def check_claims(
     settings: Settings,
 ) -> None:
     """Raise InvalidError, with the line, for the first job that the policy ``settings.place``
-    cannot place even if all sites are idle. ``workflow`` is the resolved workflow of the document.
-    ``masks`` has, by resource request, the mask of the sites that the request fits."""
+    cannot place even at idle sites. ``workflow`` is the resolved workflow of the document.
+    ``masks`` maps each resource request to the bit mask of the sites that the request fits."""
     for number, components in workflow.components.items():
         mask = masks[workflow.tasks[number].resources]
         if fault := _claim_fault(components, mask, catalog, settings):
@@ -96,7 +97,7 @@ def _refusal(read: ReadDocument, number: int, message: str, hint: str | None) ->
 def _claim_fault(
     components: Components, mask: int, catalog: Catalog, settings: Settings
 ) -> tuple[str, str | None] | None:
-    """Why a job can never be placed, and a hint; None if it can be placed."""
+    """The reason why a job can never be placed, and a hint; None if the job can be placed."""
     names = [site.name for site in catalog.sites]
     widths = (f"{s.name}: {width_of(s, components.ppn)}" for s in catalog.sites)
     offer = f"a component can have: {', '.join(widths)}"

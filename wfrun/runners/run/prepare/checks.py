@@ -1,4 +1,4 @@
-"""The stage *check* of a run: documents together with options and catalogs."""
+"""The stage *check* of a run: check documents against options and catalogs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from wfrun.runners.run.prepare.resolve import ResolvedDocument
 from wfrun.runners.run.prepare.scavenging import check_bag
 
 MAX_MISSING = 200
-"""Maximum number of characters of a warning about missing files."""
+"""Maximum length of a warning about missing files, in characters."""
 
 
 class CheckedDocument(msgspec.Struct, frozen=True):
-    """A document that can be run."""
+    """A document that passed the checks, with warnings for the user."""
 
     workflow: Workflow
     warnings: tuple[str, ...]
@@ -41,11 +41,11 @@ def check(
     timed: bool,
     now_s: float | None,
 ) -> CheckedDocument:
-    """Check a document: its run times, and that each task fits a site.
+    """Check the run times of a document, and that each task fits a site.
 
-    ``as_jobs``: the tasks are parallel jobs of `wfrun jobs`, which `check_jobs` checks. ``timed``:
-    each such job needs a run time. ``now_s``: see `late_warning`. Raises InvalidError for a
-    document that cannot be run, with the line of a bag or a job.
+    ``as_jobs``: the tasks are parallel jobs of `wfrun jobs`, which `check_jobs` checks, too.
+    ``timed``: each parallel job needs a run time. ``now_s``: see `late_warning`. Raises
+    InvalidError if the document cannot be run, with the line if it is a bag or has parallel jobs.
     """
     read, workflow = found.read, found.workflow
     warnings = list(_check_runtimes(read, policy, settings))
@@ -75,15 +75,15 @@ def check(
 
 
 def _smallest(workflow: Workflow) -> str:
-    """The warning for moldable jobs of a run without a search of sizes."""
+    """The warning that the moldable jobs of a run get their smallest sizes."""
     count = len(workflow.moldable)
     get = "job gets its smallest size" if count == 1 else "jobs get their smallest sizes"
     return f"{workflow.source}: {count} {get}; `wfrun jobs --size` chooses others"
 
 
 def _container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
-    """Warnings for sites that cannot run a container of a workflow, and so get no task that needs
-    this container."""
+    """Warnings for each container and each site that cannot run the container, and so gets no task
+    that needs it."""
     tasks = workflow.tasks if workflow.bag is None else workflow.tasks[:1]
     containers = dict.fromkeys(task.resources.container for task in tasks)
     return [
@@ -99,7 +99,7 @@ def _container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
 def _check_runtimes(
     read: ReadDocument, policy: type[Placement], settings: Settings
 ) -> Iterator[str]:
-    """Yield the warnings of a document, and one for unknown run times.
+    """Yield the document's own warnings, and a warning if run times are unknown.
 
     Emulation and policies that plan with run times replace an unknown run time by a mean, or by 1 s
     if no run time is known. Raises InvalidError for a bag without an estimate if the policy plans
@@ -141,10 +141,13 @@ def _no_estimate(read: ReadDocument, bag: Bag, policy: type[Placement]) -> Inval
 def _check_fits(
     read: ReadDocument, workflow: Workflow, catalog: Catalog, *, sized: bool
 ) -> dict[Resources, int]:
-    """Raise InvalidError for a task that fits no site; for a bag or a parallel job with the line of
-    the request. ``sized``: moldable jobs may have any of their sizes, otherwise the smallest.
-    Returns for each resource request the mask of the sites that the request fits. The result is
-    empty for a bag, and leaves out moldable jobs if ``sized``."""
+    """Raise InvalidError for a task that fits no site; the error of a bag or a parallel job has the
+    line of the request. ``sized``: it suffices that one of the sizes of a moldable job fits;
+    otherwise the smallest size must fit.
+
+    Returns a mapping from each resource request to the bit mask of the sites that it fits. The
+    mapping is empty for a bag, and omits moldable jobs if ``sized``.
+    """
     check_storage(workflow, catalog.sites)
     if workflow.bag is not None:
         _check_bag_fits(read, workflow.tasks[0], catalog)
@@ -163,7 +166,7 @@ def _check_fits(
 
 @contextmanager
 def _at_line_of(read: ReadDocument, task: Task) -> Iterator[None]:
-    """Add the line of a parallel job to the error of a check."""
+    """Add the line of a parallel job to an InvalidError that a check in this context raises."""
     try:
         yield
     except InvalidError as error:

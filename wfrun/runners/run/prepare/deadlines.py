@@ -12,8 +12,8 @@ from wfrun.engine.tasks.bag import tasks_of
 
 
 def time_of_day_deadline(workflow: Workflow, now_s: float) -> float | None:
-    """The next time, in seconds since the epoch, at which the bag's deadline is due if it is a time
-    of day. None: the bag states no time of day."""
+    """The next time, in seconds since the epoch, that equals the time of day at which the bag is
+    due. None: the bag's deadline is not a time of day."""
     optional = None if workflow.bag is None else workflow.bag.optional
     if optional is None or optional.until_s is None:
         return None
@@ -26,9 +26,9 @@ def time_of_day_deadline(workflow: Workflow, now_s: float) -> float | None:
 
 
 def late_warning(workflow: Workflow, catalog: Catalog, now_s: float | None) -> str | None:
-    """The warning for a bag whose mandatory tasks cannot all end by its deadline, even if all sites
-    ran this bag alone. None: they can, or the bag has no deadline or no estimate. ``now_s``, in
-    seconds since the epoch, is None in simulations, where days begin at time 0."""
+    """Return a warning if the mandatory tasks of a bag cannot all end by its deadline, even if all
+    sites run only this bag. None: they can, or the bag has no deadline or no estimate. ``now_s`` is
+    in seconds since the epoch; None in simulations, where the day begins at time 0."""
     optional = None if workflow.bag is None else workflow.bag.optional
     runtimes_s = None if optional is None else tasks_of(workflow).runtimes_s()
     if optional is None or not runtimes_s:

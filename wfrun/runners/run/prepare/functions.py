@@ -27,23 +27,24 @@ from wfrun.parsers.record_types import check_record, names_of
 from wfrun.sites.node.alone import python_function
 
 _MOST_BYTES = 100_000
-"""Maximum size of the arguments of a call as JSON, in bytes. Linux limits a word of a command to
-128 KiB."""
+"""Maximum size of the arguments of a call as JSON, in bytes. Linux limits an argument of a command
+to 128 KiB."""
 
 
 _MAKE_NAMES = frozenset(
     {"*", "__getattr__", "exec", "eval", "globals", "locals", "setattr", "vars"}
 )
-"""Names whose use in a file may define further names while the file runs."""
+"""Names that a file can use to define further names at run time."""
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call of a function. As an argument of another call, it stands for its return value."""
+    """A call of a function. As an argument of another call it stands for the return value."""
 
     id: str
-    """The id of its task."""
+    """Id of the task that makes the call."""
     file: str
-    """Name of the file with its return value as JSON; a final output if no other call uses it."""
+    """Name of the file with the return value as JSON. It is a final output if no other call uses
+    it."""
 
 
 def _module(module: object) -> Path:
@@ -60,8 +61,9 @@ def _module(module: object) -> Path:
 
 
 def _names(module: Path) -> frozenset[str] | None:
-    """The names that a Python file may define, found without running it. None: any name, because
-    the file may make names while it runs, or because this Python cannot parse it."""
+    """Find the names that a Python file may define, without running it. None: any name is possible,
+    because the file may define names at run time, or because this Python cannot parse or read
+    it."""
     try:
         nodes = list(ast.walk(ast.parse(module.read_bytes())))
     except (OSError, SyntaxError, ValueError, RecursionError):
@@ -78,8 +80,8 @@ def _names(module: Path) -> frozenset[str] | None:
 
 
 def _check_function(function: object, module: Path, names: frozenset[str] | None) -> None:
-    """Raise InvalidError if ``function`` is not a name, or if the file has no function of this
-    name. ``names`` are those of `_names`."""
+    """Raise InvalidError if ``function`` is not text, or not among ``names``, the result of
+    `_names` (None: any name is allowed)."""
     if not isinstance(function, str):
         name = getattr(function, "__name__", "")
         raise InvalidError(
@@ -101,8 +103,8 @@ def _check_function(function: object, module: Path, names: frozenset[str] | None
 
 
 def _arguments(args: object, kwargs: object, source: str) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a call. Raises InvalidError for a text or a mapping in place of a list, and
-    for named arguments that are no mapping from texts."""
+    """Return copies of the arguments of a call. Raises InvalidError if ``args`` is not a list, or
+    if ``kwargs`` is not a mapping whose keys are text."""
     if isinstance(args, (str, bytes, Mapping, Set)) or not isinstance(args, Iterable):
         raise InvalidError(
             f"args is {short(args)}, and no list of arguments",
@@ -141,13 +143,13 @@ def function_bag(
     priority: int = 0,
     python: str = "python3",
 ) -> Workflow:
-    """A bag of calls of a function of a Python file, with the parameters as keyword arguments.
+    """Make a bag of calls of a function of a Python file. The parameters are its keyword arguments.
 
     ``parameters`` and ``points`` are those of `wfrun.bag`, with values that JSON can express. The
     return value of a call is the output ``<function>-<number of the task>.json``. ``inputs`` and
-    ``outputs`` are further files, templates of the parameters in JSON notation. `FunctionWorkflow`
-    describes the file and ``python``. Raises InvalidError like `wfrun.bag` and
-    `FunctionWorkflow.call`.
+    ``outputs`` name further files by templates, in which a parameter stands for its value in JSON
+    notation. `FunctionWorkflow` describes the file and ``python``. Raises InvalidError like
+    `wfrun.bag` and `FunctionWorkflow.call`.
     """
     path = _module(module)
     _check_function(function, path, _names(path))
@@ -209,8 +211,8 @@ def _again(first: Mapping[str, Any] | None, rest: Iterator[Any]) -> Iterator[Any
 class FunctionWorkflow:
     """A workflow of calls of the functions of one Python file.
 
-    The file may import only what is installed at the sites, and Python files that are inputs of the
-    calls. Raises InvalidError if ``module`` is not a file whose name ends with ``.py``.
+    The file may import only packages that are installed at the sites, and Python files that are
+    inputs of the calls. Raises InvalidError if ``module`` is not the path of a ``.py`` file.
     """
 
     def __init__(self, name: str, module: str | Path, *, python: str = "python3") -> None:
@@ -241,13 +243,13 @@ class FunctionWorkflow:
         """Add a task that calls ``function``.
 
         Arguments are values that JSON can express, or earlier calls. ``inputs`` are names of
-        further files to read: outputs of earlier calls, or files that the run locates like those of
-        a document. ``outputs`` are names of files that the call writes beside its return value.
-        ``runtime_s`` is the expected run time.
+        further files that the call reads: outputs of earlier calls, or initial inputs, which the
+        run locates like those of a document. ``outputs`` are names of files that the call writes
+        besides its return value. ``runtime_s`` is the expected run time.
 
-        The call runs in a process and a sandbox of its own; an exception fails the task. Raises
-        InvalidError for arguments that are no list or that JSON cannot express, for a file that is
-        written twice, and if ``function`` is not the name of a function of the file.
+        The call runs in its own process and sandbox; an exception fails the task. Raises
+        InvalidError if the arguments are not a list or cannot be expressed as JSON, if a file is
+        written twice or read before it is written, or if the file has no function of this name.
         """
         _check_function(function, Path(self._source), self._functions)
         given, given_by_name = _arguments(args, kwargs, self._source)

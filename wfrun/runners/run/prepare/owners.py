@@ -1,4 +1,4 @@
-"""Owners of documents. The usage of a site by a task counts for the owner of the task's
+"""Owners of documents. The usage of a site by a task is charged to the owner of the task's
 document."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wfrun.parsers.syntax.limits import label_fault
 
 
 def check_owner(owner: str) -> None:
-    """Raise InvalidError if the value of ``--owner`` is no valid name of an owner."""
+    """Raise InvalidError if ``owner``, the value of ``--owner``, is not a valid name."""
     if fault := label_fault(owner) if owner.strip() else "is empty":
         raise InvalidError(f"the name {fault}", source="--owner")
 

@@ -1,8 +1,8 @@
-"""What `wfrun jobs --pack` does before `prepare`: choose sizes and an order for all jobs, and the
-site and the allocation in which the jobs run.
+"""The steps of `wfrun jobs --pack` before `prepare`: choose a size for each job, the order of the
+jobs, and the site and the allocation in which they run.
 
-The order becomes the priorities of the tasks. So the workflow contains all that follows from the
-plan, and a resume needs nothing else.
+The order is stored as priorities of the tasks. So the workflow contains the whole plan, and a
+resume needs nothing else.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec
 from wfrun.parsers.read import ReadDocument
 
 MIN_WALLTIME_S = 300.0
-"""Minimum walltime of an allocation in seconds."""
+"""Minimum walltime of an allocation, in seconds."""
 WALLTIME_RATIO = 2.0
-"""Ratio of the walltime that is requested for an allocation to the planned time. Jobs may be
-late."""
+"""Ratio of the requested walltime of an allocation to its planned time, because jobs may run longer
+than planned."""
 
 
 class PackedPlan(NamedTuple):
-    """Jobs packed into an allocation."""
+    """A plan that packs jobs into an allocation."""
 
     jobs: list[PackedJob]
     processors: int
@@ -49,10 +49,10 @@ class PackedPlan(NamedTuple):
 def packed_jobs(
     read: ReadDocument, processors: int, per_node: int | None = None
 ) -> list[PackedJob]:
-    """The jobs of a document, each with those of its sizes that fit into an allocation of
-    ``processors``. Each node of the allocation has ``per_node`` processors; None: all are on one
-    node. Raises InvalidError, with the line, for a job without a run time, and for one that does
-    not fit."""
+    """Return the jobs of a document, each with those of its sizes that fit into an allocation of
+    ``processors``. Each node of the allocation has ``per_node`` processors; None: the allocation is
+    one node. Raises InvalidError, with the line, if a job has no run time, or none of its sizes
+    fits."""
     return [
         _packed_job(read, number, processors, per_node or processors)
         for number in range(len(read.workflow.tasks))
@@ -104,7 +104,7 @@ def _packed_job(read: ReadDocument, number: int, processors: int, per_node: int)
 def plan_packing(
     jobs: Sequence[PackedJob], processors: int, algorithm: str, seed: int
 ) -> PackedPlan:
-    """Pack jobs by one of `PACKERS`."""
+    """Pack jobs by ``algorithm``, a key of `PACKERS`."""
     dual = dual_approximation(jobs, processors)
     packing = PACKERS[algorithm](jobs, processors, dual, seed)
     schedule = list_schedule(jobs, packing, processors)
@@ -112,7 +112,7 @@ def plan_packing(
 
 
 def packed_workflow(workflow: Workflow, plan: PackedPlan) -> Workflow:
-    """The workflow with the sizes, the order (as priorities) and the run times of a plan."""
+    """Return the workflow with the sizes, the order (as priorities) and the run times of a plan."""
     rank = {number: place for place, number in enumerate(plan.packing.order)}
     tasks = list(workflow.tasks)
     for number, task in enumerate(tasks):
@@ -132,8 +132,8 @@ def packed_workflow(workflow: Workflow, plan: PackedPlan) -> Workflow:
 
 
 def planned_schedule(state: RunState) -> PackedSchedule | None:
-    """The planned schedule of a packed run, computed from its workflow at the speed of its site.
-    None: the jobs of the run are not packed."""
+    """The planned schedule of a run with packed jobs, computed from its workflow at the speed of
+    its site. None: the run does not pack jobs."""
     if state.settings.pack is None or state.settings.pack_processors is None:
         return None
     tasks = state.workflows[0].workflow.tasks
@@ -154,10 +154,10 @@ class PackedAllocation(NamedTuple):
 
 
 def allocations(catalog: Catalog, processors: int | None) -> list[PackedAllocation]:
-    """The allocation that each site offers. It has ``processors``, or if None as many as the
-    launcher of a site with launchers, or all slots of another site. Nodes at a site with launchers
-    are as wide as those of its launcher. A site that cannot have such an allocation is left out.
-    Raises InvalidError if no site can."""
+    """The allocation that each site offers: ``processors``, or, if None, as many as the site's
+    launcher has, or all slots of a site without launchers. At a site with launchers the nodes of
+    the allocation are as wide as those of a launcher. Leaves out sites that cannot offer the
+    allocation. Raises InvalidError if no site can."""
     found = [a for site in catalog.sites if (a := _allocation(site, processors)) is not None]
     if not found:
         most = max(site.slots for site in catalog.sites)
@@ -182,9 +182,8 @@ def _allocation(site: SiteSpec, processors: int | None) -> PackedAllocation | No
 def choose_allocation(
     offers: Sequence[PackedAllocation], plan: Callable[[PackedAllocation], PackedPlan]
 ) -> tuple[PackedAllocation, PackedPlan]:
-    """Choose the allocation whose plan ends first, ignoring the waits in queues. Returns it with
-    the plan. Raises InvalidError, with the problem of the first allocation, if none can take the
-    jobs."""
+    """Return the allocation whose plan ends first, ignoring waits in queues, and its plan. Raises
+    InvalidError, with the problem of the first allocation, if no allocation can run the jobs."""
     best: tuple[float, PackedAllocation, PackedPlan] | None = None
     first: InvalidError | None = None
     for offer in offers:
@@ -216,8 +215,9 @@ def _check_time(offer: PackedAllocation, end_s: float) -> None:
 
 
 def packed_catalog(catalog: Catalog, offer: PackedAllocation, end_s: float) -> Catalog:
-    """The catalog with only the site of an allocation. A cluster gets one launcher of the
-    allocation's size, whose walltime follows from the planned time ``end_s``, in seconds."""
+    """Return the catalog with only the site of an allocation. A cluster gets one launcher of the
+    size of the allocation, whose walltime is derived from ``end_s``, the planned time in
+    seconds."""
     site = replace(offer.site, slots=offer.processors)
     access = site.access
     if access is not None and site.has_batch_system:

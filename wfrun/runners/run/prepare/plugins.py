@@ -1,4 +1,4 @@
-"""Loads placement and selection policies, and orders of preemption, from installed packages."""
+"""Loads placement and selection policies, and preemption orders, from installed packages."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ KINDS: dict[str, dict[str, Any]] = {
 def load_policies() -> None:
     """Register the policies that installed packages offer under the entry point groups of `KINDS`.
     The name of an entry point is the policy's name. Its value is the policy's class, or the
-    function of an order of preemption. A policy that cannot be imported, or that has the name of
-    another policy, is left out with a warning, because only runs that name it need it."""
+    function of a preemption order. A policy that cannot be imported, or whose name is already
+    taken, is skipped with a warning, because only runs that name it need it."""
     installed = entry_points()  # reads files of all packages
     for group, policies in KINDS.items():
         for entry in installed.select(group=group):
@@ -53,7 +53,7 @@ def load_policies() -> None:
 
 
 def _place(error: Exception) -> tuple[str | None, int | None]:
-    """File and line at which an import failed, without the frames of the import machinery. (None,
+    """File and line at which an import failed, ignoring the frames of the import machinery. (None,
     None) if the module itself was not found."""
     if isinstance(error, SyntaxError):
         return error.filename, error.lineno
