@@ -1,4 +1,5 @@
-"""The attempt requests of a run, and the names of its files at each site."""
+"""The requests that a run sends to sites to run attempts, and the names of its files at each
+site."""
 
 from __future__ import annotations
 
@@ -27,12 +28,13 @@ from wfrun.sites.contained import contained
 from wfrun.sites.local.emulate import emulated
 
 _NO_ENV: dict[str, str] = {}
-"""The environment of every task that sets no variables: one object for hundreds of thousands of
-requests."""
+"""Shared environment of all tasks that set no variables, because a run may make hundreds of
+thousands of requests."""
 
 
 class AttemptRequests:
-    """Makes the attempt requests of a run, and names its files at each site and at ORIGIN."""
+    """Makes the requests to run attempts, and names the files of a run at each site and at
+    ORIGIN."""
 
     def __init__(self, state: RunState, run: RunDir, specs: Sequence[SiteSpec]) -> None:
         self._state = state
@@ -96,7 +98,7 @@ class AttemptRequests:
         )
 
     def _command(self, w: WorkflowState, task: int) -> tuple[str, ...]:
-        """The command of a task; of a moldable job, with its size."""
+        """The command of a task. The command of a moldable job includes its size."""
         record = w.workflow.tasks[task]
         words = (record.executable, *record.arguments)
         if task not in w.workflow.moldable:
@@ -110,9 +112,9 @@ class AttemptRequests:
         return None if attempt is None else attempt.site
 
     def outputs(self, key: str, outcome: Outcome) -> dict[str, Content]:
-        """Expected contents of the outputs of an attempt, by their names in the store. Sizes and
-        digests are those of ``outcome``, read from the exit record. Empty if the attempt has
-        ended."""
+        """Expected contents of the outputs of an attempt, by name in the store. Sizes and digests
+        come from ``outcome``, which was read from the exit record. Empty if the log has the end of
+        the attempt."""
         attempt = self._state.attempts.get(key)
         if attempt is None:
             return {}
@@ -127,9 +129,9 @@ class AttemptRequests:
         }
 
     def stored_inputs(self, keys: Iterable[str]) -> dict[str, tuple[tuple[int, int], Content]]:
-        """The inputs of these open attempts that, according to the log, the site of the attempt
-        has. Returns by name in the store: (workflow, file), and the expected content. The content
-        has a digest only if ``checksums`` is ``all``."""
+        """The inputs of open attempts that, according to the log, are in the store of the attempt's
+        site. Maps each name in the store to (workflow, file) and the expected content, which has a
+        digest only if ``checksums`` is ``all``."""
         by_digest = self._state.settings.checksums == "all"
         inputs: dict[str, tuple[tuple[int, int], Content]] = {}
         for attempt in map(self._state.attempts.get, keys):
@@ -144,8 +146,8 @@ class AttemptRequests:
         return inputs
 
     def _is_there(self, w: WorkflowState, task: Task, file: int) -> bool:
-        """Whether an input exists. Raises AssertionError if a required one does not, because a task
-        must not start without it."""
+        """Whether an input exists. Raises AssertionError if a required input does not exist,
+        because the task must not start without it."""
         if w.present[file]:
             return True
         record = w.workflow.files[file]
@@ -159,9 +161,9 @@ class AttemptRequests:
         return False
 
     def _expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """Expected run time of a task at a site, in seconds. A launcher returns an attempt that
-        would take longer than the launcher's remaining time. None: unknown, or no launcher runs the
-        attempt."""
+        """Expected run time of a task at a site, in seconds. None: unknown, or the site has no
+        launchers. A launcher returns an attempt whose expected run time exceeds the launcher's
+        remaining time."""
         spec = self._specs[site]
         if self._launchers is None or spec.access is None or spec.access.launchers is None:
             return None
@@ -182,7 +184,7 @@ class AttemptRequests:
         return w.content(file) if sha256 is None else replace(w.content(file), sha256=sha256)
 
     def path(self, number: int, file: int, site: int) -> str:
-        """Location of a file: its name in the store of a site; at ORIGIN its path, or the URL of an
+        """Location of a file: at a site its name in the store, at ORIGIN its path, or the URL of an
         initial input."""
         workflow = self._state.workflows[number].workflow
         if site != ORIGIN:
@@ -196,8 +198,9 @@ class AttemptRequests:
         return record.url
 
     def source_path(self, number: int, file: int, site: int) -> str:
-        """Location from which a copy reads a file: the path in the replica catalog if the site has
-        the original of the file, otherwise that of `path`."""
+        """Location from which a copy reads a file at a site: if the site has the original of an
+        initial input, its path in the replica catalog, otherwise the location that `path`
+        returns."""
         w = self._state.workflows[number]
         if site != ORIGIN and w.originals.get(file, 0) >> site & 1:
             return original_path(w.workflow.files[file], self._specs[site].name)

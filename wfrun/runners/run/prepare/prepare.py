@@ -1,8 +1,8 @@
-"""From documents and options to a run that can start.
+"""Prepares a run that can start, from documents and options.
 
-Everything that can be wrong with the user's input is found here, before anything is started. Each
-document takes four stages, each of one function that gives one record: *read* (`ReadDocument`),
-*resolve* (`ResolvedDocument`), *check* (`CheckedDocument`) and *build* (`Plan`).
+All errors of the user's input are found here, before anything is started. Each document passes four
+stages, each with its own record: *read* (`ReadDocument`), *resolve* (`ResolvedDocument`), *check*
+(`CheckedDocument`) and *build* (`Plan`).
 """
 
 from __future__ import annotations
@@ -60,14 +60,15 @@ def prepare(
 ) -> Plan:
     """Take documents through the four stages.
 
-    Without ``needs_files`` missing inputs and executables are warnings. ``at_sites``: emulated
-    tasks run at the catalog's clusters, not at stand-ins on this machine. ``template``: for tables
-    and lists of commands. ``owner``: owner of the documents; no document may name another owner.
-    ``as_jobs``: see `check`; without ``needs_files`` such jobs need run times.
+    ``needs_files`` is False for simulations: missing inputs and executables are then only warnings,
+    and parallel jobs need run times. ``at_sites``: emulated tasks run at the catalog's clusters,
+    not at local sites that stand in for them. ``template``: for tables and lists of commands.
+    ``owner``: owner of the documents, none of which may name another owner. ``as_jobs``: see
+    `check`.
 
-    Raises InvalidError for the first document that is wrong, for a task that fits no site, and for
-    settings that contradict each other. One error names all missing inputs of a document, and one
-    all its missing executables.
+    Raises InvalidError for the first invalid document, for a task that fits no site, and for
+    contradictory settings. One error names all missing inputs of a document, and one error all its
+    missing executables.
     """
     policy = placement_class(settings.policy)
     placement_options(policy, settings.policy_options)
@@ -96,7 +97,7 @@ def check_documents(
     needs_files: bool = True,
     as_jobs: bool = False,
 ) -> list[CheckedDocument]:
-    """Read, resolve and check documents for the sites of a run. Arguments and errors are those of
+    """Read, resolve and check documents for the sites of a run. Arguments and errors are as in
     `prepare`."""
     policy = placement_class(settings.policy)
     if template is not None:
@@ -124,7 +125,7 @@ def _read(
     settings: Settings,
     template: LineTemplate | None,
 ) -> Iterator[ReadDocument]:
-    """Read documents, one at a time, unless they are read or made already."""
+    """Read documents one at a time. A workflow or a document that is already read is passed on."""
     for document in documents:
         if isinstance(document, Path):
             yield from read_document(document, emulate=settings.emulate, template=template)
@@ -167,7 +168,7 @@ def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: C
     workflow is a bag and the settings name no selection policy.
 
     With ``scavenge`` the settings are unchanged, because launchers pull tasks. Raises InvalidError
-    for an unknown selection policy, and if the sites have too few cores for a task and its
+    if the selection policy is unknown, or if the sites have too few cores for a task and its
     replicas.
     """
     if settings.scavenge:

@@ -1,4 +1,4 @@
-"""What `prepare` does with a bag: find its inputs and its program, without making its tasks."""
+"""Prepares a bag for `prepare`: finds its inputs and its program, without making its tasks."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ from wfrun.runners.run.files.located import (
 )
 
 MAX_PROGRAMS = 10_000
-"""Maximum number of programs that the command of a bag may name: each is looked for."""
+"""Maximum number of different programs that the command of a bag may name, because each is looked
+up."""
 
 
 def with_files(
     read: ReadDocument, places: Sequence[Path], *, at_sites: bool, remote_sites: bool
 ) -> Workflow:
-    """Find the inputs, the program and the container image of a bag. Return its workflow, whose
+    """Find the inputs, the program and the container image of a bag. Returns its workflow, whose
     inputs have absolute paths and actual sizes.
 
-    With ``at_sites``, or in a container, a program is looked up at the site when a task starts, and
-    a program of the document's own becomes an input. Raises InvalidError for inputs, programs and
-    images that are missing.
+    If ``at_sites`` is set or the bag has a container, the program is looked up at the site when a
+    task starts, but a program that belongs to the document becomes an input. Raises InvalidError if
+    inputs, programs or images are missing.
     """
     bag = read.workflow.bag
     assert bag is not None
@@ -57,8 +58,8 @@ def with_files(
 def _located(
     expansion: Expansion, file: BagFile, read: ReadDocument, places: Sequence[Path]
 ) -> BagFile:
-    """Find the files of an input template. The first place that has the first file must have all of
-    them."""
+    """Find the files of an input template. All files must be in the first place that has the first
+    file."""
     written = file.name if file.url is None else local_path(file.url)
     assert written is not None, "what reads documents takes paths alone"
     count, _, reader = expansion.numbering(file.name + (file.url or ""))
@@ -87,7 +88,8 @@ def _located(
 def _with_executable(
     bag: Bag, read: ReadDocument, places: Sequence[Path], *, at_sites: bool
 ) -> Bag:
-    """Find the program. A relative path is a file of the document's own, or an input."""
+    """Find the program of a bag. A relative path names an input, or a file that belongs to the
+    document."""
     executable = bag.executable
     name = executable.removeprefix("./")
     if any(file.name == name for file in bag.inputs):
@@ -131,7 +133,7 @@ def _programs(bag: Bag) -> Iterator[str]:
 
 
 def _carried(bag: Bag, path: str) -> Bag:
-    """Add the program to the inputs, in a folder of its own in the sandbox."""
+    """Add the program at ``path`` to the inputs, in its own folder in the sandbox."""
     name = f".wfrun-1/{os.path.basename(path)}"
     program = BagFile(name, path, executable=True)
     return replace(bag, executable=f"./{name}", inputs=(*bag.inputs, program))
@@ -140,7 +142,8 @@ def _carried(bag: Bag, path: str) -> Bag:
 def _not_found(
     read: ReadDocument, missing: Sequence[str], where: str, looked: Iterable[Path]
 ) -> InvalidError:
-    """The error for programs; ``looked``: where the first of them was sought."""
+    """The error for missing programs. ``looked`` are the paths where the first of them was
+    sought."""
     locked = find_locked(looked)
     if locked is not None:
         return locked_program(locked, read.workflow.source, read.line("command"))

@@ -1,4 +1,4 @@
-"""What `wfrun jobs` does before `prepare`: read the jobs, and let sites run each job as a batch
+"""The steps of `wfrun jobs` before `prepare`: read the jobs, and let sites run each job as a batch
 job."""
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from wfrun.sites.kinds import make_batch_system
 DEFAULT_STRATEGY = "mst"
 """Default allocation strategy: minimum start time."""
 UNASKED_STRATEGY = "mlp"
-"""Allocation strategy in the settings of runs with claims, which use no strategy. This one needs no
-information about the sites."""
+"""Allocation strategy in the settings of runs with claims, which ignore it. It needs no information
+about the sites."""
 
 
 class JobDocuments(msgspec.Struct, frozen=True):
-    """The jobs of some documents, as they are read."""
+    """The jobs of documents and workload logs, in the order in which they were read."""
 
     read: list[ReadDocument]
     arrivals_s: list[float]
@@ -49,7 +49,7 @@ class JobDocuments(msgspec.Struct, frozen=True):
     """Remarks on lines of workload logs that were corrected or dropped."""
 
     def in_order(self) -> JobDocuments:
-        """These jobs in the order of submission."""
+        """Return the same jobs in the order of their submission."""
         order = sorted(range(len(self.read)), key=self.arrivals_s.__getitem__)
         read = [self.read[number] for number in order]
         return JobDocuments(read, [self.arrivals_s[number] for number in order], self.remarks)
@@ -62,10 +62,10 @@ def read_job_documents(
     together: bool = False,
     skip_bad_lines: bool = False,
 ) -> JobDocuments:
-    """Read documents of parallel jobs, and workload logs. Workload logs need ``synthetic``: jobs
-    without a program can be run. ``together``: the jobs of a document are one workflow, even if
-    they have several owners. ``skip_bad_lines``: lines of logs that cannot be read are dropped.
-    Raises InvalidError, with document and line."""
+    """Read documents of parallel jobs, and workload logs. ``synthetic``: jobs may lack programs, as
+    those of workload logs do. ``together``: the jobs of a document are one workflow, even if they
+    have several owners. ``skip_bad_lines``: unreadable lines of logs are dropped. Raises
+    InvalidError, with document and line."""
     known = formats_of("jobs")
     read: list[ReadDocument] = []
     arrivals_s: list[float] = []
@@ -93,8 +93,8 @@ def read_job_documents(
 def _made(
     path: Path, content: DocumentContent, found: DocumentFormat, *, together: bool
 ) -> list[tuple[Workflow, Mapping[str, int]]]:
-    """The jobs of a document of the format ``found``, and their lines. If the document is clearly
-    of another format, the error names the command that runs it."""
+    """Return the jobs of a document of the format ``found``, and their lines. If the document is
+    clearly of another format, the error names the command that runs it."""
     try:
         return make_jobs(path, found.load(), together=together)
     except InvalidError:
@@ -108,8 +108,8 @@ def _made(
 
 
 def _is_for_run(content: DocumentContent) -> bool:
-    """Whether a document that does not hold jobs is clearly of another format. YAML formats share
-    keys, so only keys that no document of jobs has identify them."""
+    """Whether a document without jobs is clearly of another format. YAML formats share keys, so
+    that only keys that no document of jobs has identify them."""
     shared = [each.suffixes for each in formats_of("jobs")]
     others = [each for each in FORMATS if each.holds != "jobs" and each.suffixes not in shared]
     return has_key(b"pegasus", b"bags?")(content) or any(o.recognize(content) for o in others)
@@ -125,30 +125,32 @@ def _check_synthetic(path: Path, synthetic: bool) -> None:
 
 
 def strategy(name: str) -> str:
-    """The name of an allocation strategy, if it is known. Otherwise raises InvalidError, which
-    suggests the most similar name."""
+    """Check the name of an allocation strategy, and return it. Raises InvalidError, with the most
+    similar name, if it is unknown."""
     strategies = {each.name: each for each in ALLOCATION_STRATEGIES}
     return look_up(strategies, name, "allocation strategy").name
 
 
 def has_parallel_jobs(state: RunState) -> bool:
-    """Whether a run is one of parallel jobs."""
+    """Whether the tasks of a run are parallel jobs."""
     tasks = (w.workflow.tasks[0] for w in state.workflows if w.workflow.bag is None)
     return any(task.resources.parallel for task in tasks)
 
 
 def direct(catalog: Catalog) -> Catalog:
-    """The catalog with sites that run each job as a batch job of its own, without launchers and job
-    arrays. So each job can be cancelled separately, and the batch system can start it
-    separately."""
+    """Return the catalog with sites that run each job as a separate batch job, without launchers
+    and job arrays. So each job can be cancelled, and started by the batch system, on its own."""
     return replace(catalog, sites=tuple(map(_direct, catalog.sites)))
 
 
 def claimable(catalog: Catalog, settings: Settings, *, simulated: bool) -> Catalog:
-    """The catalog with launchers at all sites, which hold the processors of jobs. A launcher may
-    have the maximum size and walltime that its site allows. ``simulated``: processors of any site
-    can be claimed. Raises InvalidError for a site without a batch system unless ``simulated``, and
-    for a link between nodes that the policy needs and the catalog does not state."""
+    """Return the catalog with launchers at all sites, which claim (hold) the processors of jobs. A
+    launcher may have the maximum size and walltime that its site allows. ``simulated``: sites
+    without a batch system are allowed.
+
+    Raises InvalidError for a site that is not allowed, or if the catalog does not state a link
+    between nodes that the policy needs.
+    """
     for site in catalog.sites:
         if not (simulated or (site.access is not None and site.has_batch_system)):
             raise InvalidError(
@@ -208,15 +210,16 @@ def _direct(site: SiteSpec) -> SiteSpec:
 
 
 def spanning(catalog: Catalog) -> Catalog:
-    """The catalog with sites where a job may span several nodes. Jobs of workload logs need this,
-    because the logs do not mention nodes."""
+    """Return the catalog without the number of cores per node, so that a job may span several
+    nodes. Jobs of workload logs need this, because the logs do not mention nodes."""
     sites = tuple(replace(site, node_cores=None) for site in catalog.sites)
     return replace(catalog, sites=sites)
 
 
 def _takes_several_nodes(system: BatchSystem, access: Access) -> bool:
-    """Whether a job can have several nodes with the options of the catalog. In Grid Engine this
-    requires a parallel environment that places the job's cores on several nodes."""
+    """Whether the batch system can give a job several nodes, with the options of the catalog. In
+    Grid Engine this requires a parallel environment that places the job's cores on several
+    nodes."""
     job = BatchJob(
         name="wfrun-nodes", count=1, nodes=2, cores=1, memory_bytes=0, gpus=0, walltime_s=None,
         queue=access.queue, account=access.account, options=(), avoid_nodes=(), log="", output="",

@@ -34,11 +34,11 @@ class ResolvedDocument(msgspec.Struct, frozen=True):
     """A document whose files and programs are found."""
 
     read: ReadDocument
-    """The document as it is written, with the run times that it states."""
+    """The document as written, with the run times that it states."""
     workflow: Workflow
     fault: str | None = None
-    """Message about missing files of a document whose files are not needed; the workflow is then
-    left as written. None: nothing is missing."""
+    """Message about missing files, if the run does not need files; the workflow is then as written.
+    None: no file is missing."""
 
 
 def resolve(
@@ -53,8 +53,8 @@ def resolve(
     """Find the input files and programs of a document, or scale the document for emulation.
     ``inputs`` is searched before the document's folder.
 
-    Raises InvalidError for missing files, and for outputs that cannot be kept in one folder.
-    Without ``needs_files``, returns the error's message as ``fault``.
+    Raises InvalidError if files are missing, or outputs cannot be kept in one folder. If
+    ``needs_files`` is False, returns the error's message as ``fault`` instead.
     """
     try:
         return ResolvedDocument(read, _found(read, catalog, settings, inputs, input_catalog))
@@ -92,7 +92,7 @@ def _check_outputs(workflow: Workflow) -> None:
     """Raise InvalidError if a final output has the name of a folder that contains another final
     output.
 
-    All final outputs are collected into one folder, where one of the two would replace the other.
+    All final outputs are collected in one folder, where each of these two would replace the other.
     """
     names = {file.url or file.name: file for file in workflow.files if file.collect}
     for name, file in names.items():
@@ -112,10 +112,10 @@ def _check_outputs(workflow: Workflow) -> None:
 
 
 def _with_inputs(workflow: Workflow, places: InputPlaces) -> Workflow:
-    """Set the places of initial inputs, and the true sizes of those on this machine.
+    """Set the locations of initial inputs, and the actual sizes of inputs on this machine.
 
-    Optional inputs that are absent are dropped from their tasks. Raises one InvalidError for all
-    required inputs that are missing, and for URLs that are not fetched.
+    Optional inputs that are absent are removed from their tasks. Raises one InvalidError for all
+    required inputs that are missing, and for required inputs at URLs that may not be fetched.
     """
     required, optional = _initial_inputs(workflow.tasks, workflow.files)
     files = list(workflow.files)
@@ -130,7 +130,8 @@ def _with_inputs(workflow: Workflow, places: InputPlaces) -> Workflow:
 
 
 def _initial_inputs(tasks: Sequence[Task], files: Sequence[File]) -> tuple[set[int], set[int]]:
-    """The files that no task writes: (required by some task, optional for some task)."""
+    """The files that no task writes: (files that some task requires, files that are optional for
+    some task)."""
     required: set[int] = set()
     optional: set[int] = set()
     for task in tasks:
@@ -150,9 +151,9 @@ def _with_executables(workflow: Workflow, folder: Path, *, at_sites: bool) -> Wo
     """Make relative paths of executables absolute. Raises one InvalidError for all missing
     executables.
 
-    With ``at_sites``, or in a container, an executable is looked up at the site when its task
-    starts. A relative path, or a path in the document's folder, is a file of the document's own,
-    and becomes an input.
+    If ``at_sites`` is set or a task has a container, its executable is looked up at the site when
+    the task starts. But an executable that belongs to the document (see `_is_own`) becomes an
+    input.
     """
     resolved: dict[tuple[str, str | None, bool], str | None] = {}
     missing: dict[str, list[Task]] = {}
@@ -199,7 +200,7 @@ def _missing_executables(missing: dict[str, list[Task]], source: str, folder: Pa
 
 
 def _carry(task: Task, executable: str, carried: dict[str, int], files: list[File]) -> Task:
-    """Add the program to the inputs of a task, in a folder of its own in the sandbox."""
+    """Add the program of a task to its inputs, in its own folder in the sandbox."""
     if executable not in carried:
         carried[executable] = len(files)
         name = f".wfrun-{len(carried)}/{os.path.basename(executable)}"
@@ -210,7 +211,7 @@ def _carry(task: Task, executable: str, carried: dict[str, int], files: list[Fil
 
 
 def _resolve(executable: str, path: str | None, folder: Path, *, elsewhere: bool) -> str | None:
-    """The executable as the task's argv[0]; None if there is no such program."""
+    """The executable as argv[0] of the task; None if there is no such program."""
     if executable.startswith("./"):
         return executable  # one of the task's inputs
     if elsewhere and not _is_own(executable, folder):
@@ -222,6 +223,6 @@ def _resolve(executable: str, path: str | None, folder: Path, *, elsewhere: bool
 
 
 def _is_own(executable: str, folder: Path) -> bool:
-    """Whether a program is a file of the document: a relative path with a slash, or an absolute
-    path in the document's folder."""
+    """Whether a program belongs to the document: its path is relative and has a slash, or is
+    absolute and inside the document's folder."""
     return is_inside(executable, folder) if os.path.isabs(executable) else "/" in executable

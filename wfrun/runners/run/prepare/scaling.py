@@ -12,11 +12,11 @@ from wfrun.parsers.syntax.limits import MAX_BYTES
 
 
 def emulated(catalog: Catalog, time_scale: float, *, at_sites: bool) -> Catalog:
-    """The sites and links of an emulated run.
+    """Return the sites and links of an emulated run.
 
-    Unless tasks run ``at_sites``, each cluster is replaced by a local site of the same size.
-    Transfer times are multiplied by the time scale, as run times are. Emulated tasks need no
-    environment.
+    Unless ``at_sites`` is set, a local site of the same size replaces each cluster. Transfer times
+    are multiplied by the time scale, as run times are. Environments are dropped, because emulated
+    tasks need none.
     """
     sites = tuple(replace(site, environment=None) for site in catalog.sites)
     links = tuple(_scaled_link(link, time_scale) for link in catalog.links)
@@ -34,10 +34,10 @@ def _local(site: SiteSpec) -> SiteSpec:
 
 
 def scaled(workflow: Workflow, settings: Settings) -> Workflow:
-    """Multiply run times and sizes by the scales of the settings.
+    """Multiply run times and file sizes by the scales of the settings.
 
-    Walltimes and containers are dropped: an emulated task takes its documented time, and runs
-    nothing of its document. A task of a bag without an estimate takes 1 s.
+    Walltimes and containers are dropped: an emulated task takes its documented run time, and runs
+    no program of its document. A task of a bag without an estimate takes 1 s before scaling.
     """
     if workflow.bag is not None:
         return _scaled_bag(workflow, settings)
@@ -61,8 +61,8 @@ def scaled(workflow: Workflow, settings: Settings) -> Workflow:
 
 
 def without_containers(workflow: Workflow) -> Workflow:
-    """The workflow without container requests, for simulations. A simulated site need not exist, so
-    whether it can run containers is unknown."""
+    """Return the workflow without container requests, for simulations. A simulated site need not
+    exist, so that it is unknown whether it can run containers."""
     bag = workflow.bag
     if bag is not None:
         bare = replace(bag.resources, container=None)
@@ -79,7 +79,8 @@ def _emulated_request(asked: Resources) -> Resources:
 
 
 def _scaled_size(size_bytes: int | None, settings: Settings) -> int:
-    """The scaled size in bytes, at most `MAX_BYTES`, which 64 bits hold; 0 if unknown."""
+    """The scaled size in bytes, at most `MAX_BYTES`, the maximum that fits into 64 bits. 0 if the
+    size is unknown."""
     return min(round((size_bytes or 0) * settings.size_scale), MAX_BYTES)
 
 

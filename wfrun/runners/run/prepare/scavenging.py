@@ -1,5 +1,5 @@
-"""The sites and options of a run with ``--scavenge``: launchers of each owner take idle
-processors."""
+"""The sites and options of a run with ``--scavenge``: launchers that belong to one owner each claim
+idle processors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.settings import Settings
 
 MAX_WALLTIME_S = 3600.0
-"""Maximum walltime of the launchers of a site whose entry has no ``launchers``, in seconds. Short
-jobs start sooner."""
+"""Maximum walltime of launchers, in seconds, at a site whose entry has no ``launchers``. Short jobs
+start sooner."""
 
 
 def scavengeable(catalog: Catalog, *, simulated: bool = False) -> Catalog:
-    """The catalog with launchers at all sites. A launcher runs on one node, and has as many
-    processors as the site's ``launchers`` says, else ``node_cores``, else one. Raises InvalidError
-    for a site without a batch system, unless ``simulated``."""
+    """Return the catalog with launchers at all sites. A launcher runs on one node. Its number of
+    processors is that of the site's ``launchers``, otherwise ``node_cores``, otherwise one. Raises
+    InvalidError for a site without a batch system, unless ``simulated``."""
     for site in catalog.sites:
         if not (simulated or (site.access is not None and site.has_batch_system)):
             raise InvalidError(
@@ -59,9 +59,9 @@ def _with_launchers(site: SiteSpec, offset_s: float) -> SiteSpec:
 
 
 def check_options(settings: Settings, others: Mapping[str, object] = {}) -> None:
-    """Raise InvalidError for options that have no effect because the owners' launchers pull tasks.
-    A policy that has an order of tasks is allowed: launchers pull in this order. ``others`` are
-    further options by flag, each with whether it is given."""
+    """Raise InvalidError for an option that has no effect because launchers of each owner pull
+    tasks. A policy that orders tasks is allowed: launchers pull tasks in its order. ``others`` maps
+    the flags of further options to whether they are given."""
     usual = Settings()
     look_up(PREEMPTION, settings.preempt, "order of preemption")
     policy = placement_class(settings.policy)
@@ -83,8 +83,8 @@ def check_options(settings: Settings, others: Mapping[str, object] = {}) -> None
 
 
 def check_bag(workflow: Workflow, line: int | None) -> None:
-    """Raise InvalidError for a bag with optional tasks. Optional tasks are killed in favour of
-    mandatory ones, which a run with ``--scavenge`` does not do."""
+    """Raise InvalidError for a bag with optional tasks. Mandatory tasks may preempt optional tasks,
+    but a run with ``--scavenge`` does not do that."""
     if workflow.bag is not None and workflow.bag.optional is not None:
         raise InvalidError(
             "a run with --scavenge has no optional tasks",
