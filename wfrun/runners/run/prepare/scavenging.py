@@ -1,5 +1,5 @@
-"""The sites and options of a run with ``--scavenge``: launchers that belong to one owner each claim
-idle processors."""
+"""The sites and options of a run with ``--scavenge``. Each owner has launchers of their own, which
+take idle processors."""
 
 from __future__ import annotations
 

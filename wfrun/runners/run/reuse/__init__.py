@@ -1,1 +1,1 @@
-"""Reuse: tasks of a new run that earlier runs did, and the outputs of these tasks."""
+"""Reuse of tasks that earlier runs did in a new run, with their outputs."""

@@ -32,30 +32,31 @@ from wfrun.runners.run.store.log_errors import replay
 _LOGGER = logging.getLogger(__name__)
 
 MAX_RUNS = 10
-"""Maximum number of earlier runs that ``--reuse auto`` reads, the latest first."""
+"""Maximum number of earlier runs that ``--reuse auto`` offers for reuse, the latest first."""
 CHANGED_SLACK_S = 60.0
 """Maximum time from the end of a run to the last change of an output, in seconds. An output that
-changed later counts as edited. The tolerance is for the clock of a file server, which may differ
-from ours."""
+changed later counts as edited. The tolerance is needed because the clock of a file server may
+differ from this machine's."""
 
 
 class KeptFile(NamedTuple):
-    """An output of an earlier run that, as far as this machine can see, still exists."""
+    """An output of an earlier run that still exists, as far as this machine can see."""
 
     size_bytes: int
     path: str
-    """Path on this machine, or name in the store of ``site``."""
+    """Path on this machine, or name in the store of ``site`` if ``site`` is set."""
     site: SiteSpec | None
-    """The site that has it; None: this machine."""
+    """The site that has the file; None: this machine."""
     directory: str
-    """Name of the earlier run's directory at that site."""
+    """Name of the earlier run's directory at ``site``; empty for a file on this machine."""
     is_final: bool
     """Whether the file is in ``outputs/`` of the earlier run, where the user may write it. Only
-    such a file is linked, not copied, as a final output of the new run."""
+    such a file can be hard-linked as a final output of the new run; a file of a store is read-only,
+    and is copied."""
 
 
 class EarlierRun:
-    """An earlier run, ended or interrupted, with its state."""
+    """An earlier run that may still be incomplete, with its state."""
 
     def __init__(self, run: RunDir, record: Record, state: RunState) -> None:
         self.run, self.record, self.state = run, record, state
@@ -63,7 +64,7 @@ class EarlierRun:
         self._requests = AttemptRequests(state, run, self._specs)
 
     def done_tasks(self, identifier: Identifier) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """Yield the content key of each task that is done, and its (workflow, task)."""
+        """Yield (content key, (workflow, task)) for each task that is done."""
         for w in self.state.workflows:
             keys = task_keys(w.workflow, self.record, identifier)
             for task, status in enumerate(w.status):
@@ -71,14 +72,15 @@ class EarlierRun:
                     yield keys[task], (w.index, task)
 
     def was_written(self, workflow: int, file: int) -> bool:
-        """Whether the task that produces a file has written it. A task need not write an optional
+        """Whether the producing task has written a file. A task need not write an optional
         output."""
         w = self.state.workflows[workflow]
         return bool(w.present[file]) or file in w.lost
 
     def kept(self, workflow: int, file: int, sites: Sequence[SiteSpec]) -> KeptFile | None:
-        """Find an output: on this machine, otherwise, according to the log, at one of ``sites``.
-        Whether a site still has the file is not checked here. None: no place has the file."""
+        """Find an output of the run: on this machine, or else at one of ``sites``. At remote sites
+        the log decides; whether the site still has the file is not checked. None: the file is
+        nowhere."""
         w = self.state.workflows[workflow]
         present, size_bytes = w.present[file], w.sizes[file]
         if present & self.state.network.bit(ORIGIN):
@@ -110,7 +112,7 @@ class EarlierRun:
 
 
 def _is_same(site: SiteSpec, earlier: SiteSpec) -> bool:
-    """Whether entries of two catalogs name the same site with the same directory. False for local
+    """Whether the entries of two catalogs name the same site and directory. False for local
     sites."""
     if site.access is None or earlier.access is None:
         return False
@@ -121,12 +123,12 @@ def _is_same(site: SiteSpec, earlier: SiteSpec) -> bool:
 
 
 def earlier_runs(choice: str, workflows: Sequence[Workflow]) -> Iterator[EarlierRun]:
-    """Yield the runs that a new run may reuse: the run that ``choice`` names, or for ``auto`` the
-    user's latest runs that have a workflow with the name of one of ``workflows``. Of these at most
-    `MAX_RUNS`, the latest run first.
+    """Yield the runs whose tasks a new run may reuse, the latest first: the run that ``choice``
+    names, or, if ``choice`` is ``auto``, at most `MAX_RUNS` of the user's runs that have a workflow
+    with the name of one of ``workflows``.
 
-    Raises InvalidError for a named run that cannot be reused. With ``auto`` such a run is skipped,
-    with a warning.
+    Raises InvalidError if the named run cannot be reused. With ``auto`` such a run is skipped, with
+    a warning.
     """
     if choice != "auto":
         named = _load(find(choice), None)
@@ -149,8 +151,8 @@ def earlier_runs(choice: str, workflows: Sequence[Workflow]) -> Iterator[Earlier
 
 
 def _load(run: RunDir, names: set[str] | None) -> EarlierRun | None:
-    """Read a run; None if it has no workflow of these names. Raises InvalidError if it cannot be
-    reused, and what `Store` raises."""
+    """Read a run. Returns None if none of its workflows has one of ``names``; ``names`` None: any
+    workflow will do. Raises InvalidError if the run cannot be reused, and the errors of `Store`."""
     run = OwnRun(run, None)
     store = Store(run.path, judge=run.judge)
     try:

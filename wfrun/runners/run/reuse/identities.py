@@ -1,8 +1,8 @@
 """Identities of files at the time when a run read them, and digests of their contents.
 
 A run records the identities of its inputs in its log. A later run compares them: a file with the
-same path, size, time of change and inode has the same content, and is not read. So the records of
-earlier runs are also the cache of the digests.
+same path, size, time of change and inode is assumed to have the same content, and is not read. So
+the records of earlier runs also serve as a cache of digests.
 """
 
 from __future__ import annotations
@@ -19,35 +19,36 @@ from wfrun.engine.errors import InfeasibleError
 from wfrun.sites.transfers.local.disk import open_regular
 
 SMALL_BYTES = 1 << 20
-"""Maximum size of a file that is hashed even if no earlier run has a file like it."""
+"""Maximum size in bytes of a file that is hashed even if no earlier run has read a file of the same
+size."""
 MAX_HASHED_BYTES = 64 << 20
-"""Maximum total size of the files of at most `SMALL_BYTES` that are hashed for a run, in bytes.
-Hashing them delays a start by 0.1 s."""
+"""Maximum total size in bytes of such small files that are hashed for a run. Hashing them delays a
+start by 0.1 s."""
 _CHUNK_BYTES = 1 << 20
 _DIGEST_BYTES = 16
 
 
 class Identity(msgspec.Struct, frozen=True, array_like=True):
-    """Identity of a file or directory at one time. The identity of a directory combines those of
-    its members."""
+    """Identity of a file or directory at one time. The identity of a directory is computed from
+    those of its members."""
 
     size_bytes: int
     changed_ns: int
-    """Time of the last change (ctime) in nanoseconds. The time of the last modification would not
-    do, because programs can set it."""
+    """Time of the last change (ctime) in nanoseconds. The time of the last modification (mtime) is
+    not used, because programs can set it."""
     inode: int
     digest: bytes = b""
-    """BLAKE2 of the content; empty if it was not read."""
+    """BLAKE2 digest of the content; empty if the content was not read."""
 
 
 class Record(msgspec.Struct, frozen=True):
     """Identities of the files that a run read on the submit host, by absolute path."""
 
     names: tuple[str, ...] = ()
-    """Names of its workflows."""
+    """Names of the run's workflows."""
     documents: Mapping[str, Identity] = {}
     files: Mapping[str, Identity] = {}
-    """Initial inputs and programs."""
+    """Identities of initial inputs and programs."""
     programs: Mapping[str, str] = {}
     """Paths of programs on the submit host, by `wfrun.runners.run.reuse.keys.program_of`."""
 
@@ -57,15 +58,14 @@ class Identifier:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int, int], bytes] = {}
-        """Digests by path, size, time of change and inode; empty for a file that was not
-        read."""
+        """Digests by path, size, time of change and inode; empty if the content was not read."""
         self._sizes: set[int] = set()
-        """Sizes of files whose digests are known. A file of any other size equals none of these
-        files."""
+        """Sizes of the files with a known digest. A file of another size equals none of them, and
+        need not be hashed."""
         self._left_bytes = MAX_HASHED_BYTES
 
     def add(self, record: Record) -> None:
-        """Add the files of an earlier run, whose digests need not be computed again."""
+        """Add the files of an earlier run, whose digests are then not computed again."""
         for path, identity in record.files.items():
             self._add(path, identity)
 
@@ -76,16 +76,16 @@ class Identifier:
             self._sizes.add(identity.size_bytes)
 
     def token(self, path: str, identity: Identity) -> bytes:
-        """Token of the content of a file: its digest if it is known, otherwise path, size, time of
-        change and inode. Files whose contents are known to be equal have equal tokens."""
+        """Return a token of the content of a file: its digest if known, otherwise its path, size,
+        time of change and inode. Files whose contents are known to be equal have equal tokens."""
         key = (path, identity.size_bytes, identity.changed_ns, identity.inode)
         digest = identity.digest or self._known.get(key, b"")
         return digest or msgspec.msgpack.encode(key)
 
     def identify(self, path: str, *, always: bool = False) -> Identity | None:
-        """The identity of a file or directory; None if it does not exist. It has a digest if the
-        file is small, if it may equal a file of an earlier run, or if ``always`` is set. Raises
-        InfeasibleError for a file that cannot be read."""
+        """Return the identity of a file or directory; None if it does not exist. The identity has a
+        digest if the file is small, if it may equal a file of an earlier run, or if ``always`` is
+        set. Raises InfeasibleError if the file cannot be read."""
         try:
             found = os.stat(path)
             if stat.S_ISDIR(found.st_mode):
@@ -106,8 +106,9 @@ class Identifier:
         return identity
 
     def _is_wanted(self, size_bytes: int) -> bool:
-        """Whether to hash a file that no earlier run has read. Deducts the size of a small file
-        from the bytes that are left of `MAX_HASHED_BYTES`."""
+        """Whether to hash a file that no earlier run has read: its size is that of a file with a
+        known digest, or it is small. The size of a small file is deducted from the rest of
+        `MAX_HASHED_BYTES`."""
         if size_bytes in self._sizes:
             return True
         if size_bytes > min(SMALL_BYTES, self._left_bytes):
@@ -119,16 +120,15 @@ class Identifier:
 def identify_all(
     identifier: Identifier, paths: Collection[str], *, always: bool = False
 ) -> dict[str, Identity]:
-    """The identities of files by path. Files that are absent, or whose paths the log cannot hold,
-    are left out."""
+    """The identities of files by path. Leaves out absent files, and paths that the log cannot
+    hold."""
     named = (path for path in dict.fromkeys(paths) if _is_text(path))
     found = ((path, identifier.identify(path, always=always)) for path in named)
     return {path: identity for path, identity in found if identity is not None}
 
 
 def _is_text(path: str) -> bool:
-    """Whether the file system and the log can hold a path: it has no NUL, and no byte that is not
-    UTF-8."""
+    """Whether the file system and the log can hold a path: it has no NUL, and is valid UTF-8."""
     return "\0" not in path and os.fsencode(path).decode(errors="ignore") == path
 
 
@@ -142,8 +142,8 @@ def changed_documents(record: Record) -> list[str]:
 
 
 def digest_of(path: str) -> bytes:
-    """Digest of the content of a file, or of the names and contents in a directory. Raises
-    OSError."""
+    """Digest of the content of a file, or of the names and contents of all files in a directory.
+    Raises OSError."""
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     if not os.path.isdir(path):
         # A pipe would be waited for, and a device may have no end.
@@ -159,8 +159,9 @@ def digest_of(path: str) -> bytes:
 
 
 def _tree(path: str) -> tuple[int, int, int]:
-    """Total size in bytes of a directory's files, their latest change in nanoseconds, and a number
-    computed from the paths and attributes of all files, in place of an inode."""
+    """(size, time of change, number) of a directory: the total size of its files in bytes, the
+    latest time of change of a file in nanoseconds, and a hash of the names and attributes of all
+    files, which takes the place of an inode."""
     size_bytes = changed_ns = 0
     total = hashlib.blake2b(digest_size=7)
     for name, member in _members(path):
@@ -173,7 +174,8 @@ def _tree(path: str) -> tuple[int, int, int]:
 
 
 def _members(path: str) -> Iterator[tuple[str, str]]:
-    """The files below a directory, as (name in the directory, path), in the order of the names."""
+    """Yield (path relative to the directory, path) for each file below a directory, in a fixed
+    order."""
     for directory, folders, names in os.walk(path):
         folders.sort()
         links = [name for name in folders if os.path.islink(os.path.join(directory, name))]

@@ -1,9 +1,9 @@
-"""Content keys of tasks: digests of all that determines what a task computes, that is, its command,
-environment, program and inputs.
+"""Content keys of tasks. A content key is a digest of everything that determines what a task
+computes: its command, environment, program and inputs.
 
-The key of a task includes the keys of its predecessors, so a changed task changes the keys of all
-tasks that depend on it. Resources, priorities and run times are not included, because they do not
-change the outputs.
+The key of a task includes the keys of its predecessors, so that a changed task changes the keys of
+all tasks that depend on it. Resources, priorities and run times are not included, because they do
+not change the outputs.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from wfrun.engine.tasks.bag import BagFiles
 from wfrun.runners.run.reuse.identities import Identifier, Record, identify_all
 
 MAX_FILES = 200_000
-"""Maximum number of initial inputs that are identified for a run. Tasks that read further inputs
-are not reused."""
+"""Maximum number of initial inputs that are identified for a run. A task that reads an input beyond
+this number is not reused."""
 _CARRIED = ".wfrun-"
-"""Prefix of the sandbox folders of programs that belong to a document and are sent to sites."""
+"""Prefix of the sandbox folders that hold programs of a document, which are sent to sites."""
 
 
 def make_record(workflows: Sequence[Workflow], catalog: Catalog, identifier: Identifier) -> Record:
-    """Identify all files that a run reads on the submit host. Raises InfeasibleError for a file
-    that cannot be read."""
+    """Identify all files that a run reads on the submit host. Raises InfeasibleError if a file
+    cannot be read."""
     paths = [path for w in workflows for path in _input_paths(w)][:MAX_FILES]
     programs: dict[str, str] = {}
     # At a cluster a program is looked up when its task starts, so only its name is known here.
@@ -51,7 +51,7 @@ def make_record(workflows: Sequence[Workflow], catalog: Catalog, identifier: Ide
 
 
 def _input_paths(workflow: Workflow) -> Iterator[str]:
-    """The paths of the initial inputs."""
+    """Yield the paths of the initial inputs of a workflow."""
     files = workflow.files
     count = files.input_count if isinstance(files, BagFiles) else len(files)
     for number in range(min(count, MAX_FILES) if workflow.bag is not None else count):
@@ -61,20 +61,21 @@ def _input_paths(workflow: Workflow) -> Iterator[str]:
 
 
 def _distinct_programs(workflow: Workflow) -> Iterable[Task]:
-    """Tasks that together have all programs of a workflow."""
+    """Some tasks of a workflow that include every program of the workflow."""
     if workflow.bag is not None and "{" not in workflow.bag.executable:
         return workflow.tasks[:1]
     return workflow.tasks
 
 
 def program_of(task: Task) -> str:
-    """The program of a task as its document names it, with the PATH that it is looked up in."""
+    """Key of the program of a task: its name in the document, and the PATH in which it is looked
+    up."""
     return f"{task.executable}\0{(task.env or {}).get('PATH', '')}"
 
 
 def _found(task: Task) -> str | None:
-    """The path of the program on this machine. None if it is an input of the task or in its
-    container, or if there is no such program."""
+    """The path of the program on this machine. None if the program is an input of the task, is
+    inside the task's container, or is not found."""
     if task.executable.startswith("./") or task.resources.container is not None:
         return None
     if os.path.isabs(task.executable):
@@ -83,8 +84,8 @@ def _found(task: Task) -> str | None:
 
 
 def task_keys(workflow: Workflow, record: Record, identifier: Identifier) -> list[bytes]:
-    """The content key of each task. Equal tasks are numbered, so that their keys differ: their
-    results may differ, for example because of random numbers."""
+    """The content key of each task. Equal tasks get different keys, by a number, because their
+    results may differ, for example due to random numbers."""
     keys: list[bytes] = [b""] * len(workflow.tasks)
     contents = _Contents(workflow, record, identifier, keys)
     seen: Counter[bytes] = Counter()
@@ -101,7 +102,7 @@ def _digest(value: object) -> bytes:
 
 
 def _in_order(workflow: Workflow) -> Iterable[int]:
-    """The tasks, each after its predecessors."""
+    """The numbers of the tasks in an order in which each task follows its predecessors."""
     if workflow.bag is not None:
         return range(len(workflow.tasks))
     waiting = [len(parents) for parents in workflow.parents]
@@ -116,8 +117,8 @@ def _in_order(workflow: Workflow) -> Iterable[int]:
 
 
 class _Contents:
-    """Collects the facts on which the keys of a workflow's tasks depend, among them the contents of
-    files and programs."""
+    """Collects what the keys of a workflow's tasks depend on, including the contents of files and
+    programs."""
 
     def __init__(
         self, workflow: Workflow, record: Record, identifier: Identifier, keys: Sequence[bytes]
@@ -127,10 +128,10 @@ class _Contents:
             path: identifier.token(path, identity) for path, identity in record.files.items()
         }
         self._unknown = secrets.token_bytes(16)
-        """Token of inputs that were not identified. It equals no token of another run."""
+        """Token of inputs without identity. It equals no token of another run."""
 
     def facts(self, task: Task) -> tuple[object, ...]:
-        """All that determines what a task computes, except its predecessors."""
+        """Return what determines what a task computes, except its predecessors."""
         files = self._workflow.files
         inputs = {files[file].name: self._input(file) for file in task.inputs}
         program = self._program(task, inputs)
@@ -161,9 +162,9 @@ class _Contents:
         return self._keys[found.producer] + place.to_bytes(4, "big")
 
     def _program(self, task: Task, inputs: Mapping[str, bytes]) -> tuple[str, bytes]:
-        """Name of the program, and the token of its content. The token is empty for a program that
-        exists only at the sites, and for a program that is an input, since the inputs include its
-        content."""
+        """(name, token of the content) of the program of a task. The token is empty for a program
+        that exists only at the sites, and for an input that the document itself names as the
+        program."""
         name = task.executable
         base = os.path.basename(name)
         if name.startswith(f"./{_CARRIED}"):
@@ -175,7 +176,7 @@ class _Contents:
 
 
 def _container(task: Task) -> tuple[object, ...]:
-    """The image and the directories of the container of a task. An image that is a file is also
-    one of its inputs."""
+    """The image, its checksum and the mounts of the container of a task; empty without a container.
+    An image that is a file is also an input of the task."""
     container = task.resources.container
     return () if container is None else (container.shown, container.sha256, container.mounts)

@@ -1,4 +1,4 @@
-"""Chooses the tasks of a new run that are reused, and finds their outputs."""
+"""Chooses which tasks of a new run are reused from earlier runs, and finds their outputs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from wfrun.runners.run.reuse.identities import Identifier, Record
 from wfrun.runners.run.reuse.keys import make_record, task_keys
 
 MAX_USELESS = 2
-"""Maximum number of successive earlier runs that add no task to reuse. After these no older run is
+"""Number of successive earlier runs without a further reusable task after which no older run is
 read."""
 
 Source = tuple[EarlierRun, int, int]
-"""An earlier run, and the workflow and the task in it."""
+"""(earlier run, workflow, task): a task that an earlier run did."""
 
 
 class ReusableTasks:
-    """The tasks of one workflow that earlier runs did."""
+    """The tasks of one workflow of a new run that earlier runs did."""
 
     def __init__(self, workflow: Workflow, sites: Sequence[SiteSpec]) -> None:
         self.workflow = workflow
         self.sources: dict[int, list[Source]] = {}
-        """By task: the earlier tasks with an equal key, that of the latest run first."""
+        """For each task: the earlier tasks with an equal content key, the task of the latest run
+        first."""
         self.gone: dict[int, int] = {}
-        """By task that an earlier run did but that runs again: a needed output that no longer
-        exists."""
+        """For each task that an earlier run did but that must run again: a needed output that no
+        longer exists."""
         self.reused: dict[int, Source] = {}
         self._sites = sites
         self._kept: dict[int, KeptFile | None] = {}
@@ -38,8 +39,9 @@ class ReusableTasks:
         keys: Sequence[bytes],
         runs: Sequence[tuple[EarlierRun, dict[bytes, tuple[int, int]]]],
     ) -> None:
-        """Set ``sources``: for each task, given by its key, the equal tasks that these runs have
-        done."""
+        """Set ``sources``: for each task the tasks of earlier runs that are done and have an equal
+        key. ``keys`` has the key of each task; ``runs`` has, for each earlier run, its done tasks
+        by key."""
         self._kept.clear()
         self.sources = {}
         for task, key in enumerate(keys):
@@ -48,11 +50,11 @@ class ReusableTasks:
                 self.sources[task] = found
 
     def choose(self, missing: Collection[int] = ()) -> None:
-        """Choose the tasks to reuse: those that earlier runs did, except tasks with a needed output
-        that no longer exists. ``missing`` are files that were not found at the place that ``kept``
-        gives.
+        """Choose the tasks to reuse: the tasks that earlier runs did, except tasks with a needed
+        output that no longer exists. ``missing`` are outputs that were not found where ``kept``
+        locates them.
 
-        A file is needed if it is a final output, or if a task that runs reads it.
+        An output is needed if it is a final output, or if a task that is not reused reads it.
         """
         workflow = self.workflow
         self.gone.clear()
@@ -77,13 +79,13 @@ class ReusableTasks:
         self.reused = reused
 
     def _is_gone(self, task: int, file: int, missing: Collection[int]) -> bool:
-        """Whether the earlier task wrote an output that no place has any more."""
+        """Whether the earlier task wrote an output that no longer exists anywhere."""
         if not self.was_written(task, file):
             return False
         return file in missing or self.kept(task, file) is None
 
     def was_written(self, task: int, file: int) -> bool:
-        """Whether the earlier task wrote this output."""
+        """Whether the latest earlier task wrote this output."""
         run, workflow, earlier = self.sources[task][0]
         return run.was_written(workflow, self._earlier_file(task, file, (run, workflow, earlier)))
 
@@ -93,7 +95,8 @@ class ReusableTasks:
         return run.state.workflows[workflow].workflow.tasks[earlier].outputs[place]
 
     def kept(self, task: int, file: int) -> KeptFile | None:
-        """The first copy of an output that an earlier run still has; None: there is none."""
+        """The copy of an output in the latest earlier run that still has one; None if no run has
+        one."""
         if file not in self._kept:
             found = None
             for source in self.sources[task]:
@@ -145,16 +148,16 @@ class Reuse:
         return sum(len(tasks.reused) for tasks in self.workflows)
 
     def by_run(self) -> Counter[str]:
-        """Number of reused tasks by the directory of the earlier run."""
+        """Number of reused tasks of each earlier run, by the run's directory."""
         return Counter(
             str(run.run.path) for tasks in self.workflows for run, _, _ in tasks.reused.values()
         )
 
 
 def plan_reuse(plan: Plan, choice: str) -> Reuse:
-    """Find the tasks of a new run that earlier runs did; ``choice`` is the value of ``--reuse``.
-    Connects to no site. Raises InvalidError for a named run that cannot be reused, and
-    InfeasibleError for an input that cannot be read."""
+    """Find the tasks of a new run that earlier runs did. ``choice`` is the value of ``--reuse``.
+    Connects to no site. Raises InvalidError if a named run cannot be reused, and InfeasibleError if
+    an input cannot be read."""
     tasks = [ReusableTasks(workflow, plan.catalog.sites) for workflow in plan.workflows]
     identifier = Identifier()
     runs: list[EarlierRun] = []

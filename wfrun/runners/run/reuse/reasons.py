@@ -1,4 +1,4 @@
-"""Why the tasks of a new run are not reused."""
+"""Explains why tasks of a new run are not reused."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from wfrun.runners.run.reuse.plan import ReusableTasks, Reuse
 
 
 class RerunReason(NamedTuple):
-    """Why a task runs and is not reused."""
+    """The reason why a task runs instead of being reused."""
 
     task: str
-    """Its id."""
+    """Id of the task."""
     text: str
 
 
 def reasons(reuse: Reuse) -> Iterator[RerunReason]:
-    """Yield the reason for each task that runs although the user asked to reuse earlier runs."""
+    """Yield the reason for each task that runs although the user asked for reuse."""
     for tasks in reuse.workflows:
         yield from _Reasons(reuse, tasks).all()
 
 
 class _Reasons:
-    """Reasons for the tasks of one workflow, found by comparison with the latest run that has a
-    workflow of the same name."""
+    """Finds the reasons for the tasks of one workflow, by comparison with the latest earlier run
+    that has a workflow of the same name."""
 
     def __init__(self, reuse: Reuse, tasks: ReusableTasks) -> None:
         self._reuse, self._tasks = reuse, tasks
@@ -64,8 +64,8 @@ class _Reasons:
         return "has another program or another predecessor"
 
     def _change(self, task: Task, then: Task, before: Workflow) -> str | None:
-        """The first difference from the task of an earlier run with the same id; None: there is
-        none."""
+        """Describe the first difference between a task and the earlier task ``then`` with the same
+        id; None: there is none. ``before`` is the workflow of the earlier task."""
         if (task.executable, task.arguments) != (then.executable, then.arguments):
             return "has another command"
         if (task.env or {}) != (then.env or {}):

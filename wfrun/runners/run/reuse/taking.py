@@ -1,4 +1,4 @@
-"""Takes the outputs of reused tasks over into a new run, by links or copies."""
+"""Links or copies the outputs of reused tasks into a new run."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 _PAIRS = 500
-"""Maximum number of files linked by one command at a site."""
+"""Maximum number of files that one command links or copies at a site."""
 _COMMAND_S = 300.0
-"""Maximum time of a command that links up to `_PAIRS` files at a site, in seconds. A file that
-cannot be linked is copied."""
+"""Timeout of a command that links or copies up to `_PAIRS` files at a site, in seconds."""
 _LINK = (
     "while IFS= read -r from && IFS= read -r to; do "
     'cp -al -- "$from" "$to" 2>/dev/null || cp -a -- "$from" "$to"; done'
 )
-"""Shell program that links or copies files, whose names are lines of its input."""
+"""Shell program that hard-links, or else copies, files. Its input has two lines for each file: the
+source and the target."""
 
 
 async def take_over(
     reuse: Reuse, run: RunDir, sites: Sequence[AnySite]
 ) -> list[tuple[ReusedTasks, ...]]:
-    """Link or copy the outputs that a new run needs, to its directory or within its sites. Returns
-    what each workflow takes over. If a file is no longer there, its task runs again, and so do
-    reused tasks whose outputs are then needed but gone. Raises InfeasibleError if a file cannot be
-    written."""
+    """Link or copy the outputs that a new run needs, into its run directory or within sites.
+    Returns the reused tasks of each workflow. If an output no longer exists, its task runs again,
+    as do reused tasks whose outputs are then needed but gone. Raises InfeasibleError if a file
+    cannot be written."""
     paths = OutputPaths(run, several=len(reuse.workflows) > 1)
     return [
         await _take_over(tasks, number, run, paths, sites)
@@ -89,8 +89,8 @@ async def _take_over(
 def _take_here(
     files: Mapping[int, KeptFile], targets: Mapping[int, Path], run: RunDir
 ) -> list[int]:
-    """Link or copy files of this machine. Returns the files that were found. Raises InfeasibleError
-    if one cannot be written."""
+    """Link or copy files on this machine. Returns the files that were found. Raises InfeasibleError
+    if a file cannot be written."""
     done = []
     folders: set[Path] = set()
     for file, kept in files.items():
@@ -119,8 +119,8 @@ def _take_here(
 
 
 def _link(source: Path, target: Path) -> None:
-    """Hard-link a file. A directory, a symbolic link, or a file on another file system is
-    copied."""
+    """Hard-link a file. Copies it if it is a directory, a symbolic link or on another file
+    system."""
     if not source.is_symlink():
         with contextlib.suppress(OSError):
             os.link(source, target)
@@ -142,9 +142,9 @@ async def _take_at(
     files: Mapping[int, KeptFile],
     names: Mapping[int, str],
 ) -> list[int]:
-    """Link or copy files within a site, from the directory of the earlier run to the directory of
-    this run. Returns the files that were found. If the site does not answer, warns, and returns the
-    files found until then."""
+    """Link or copy files within a site, from the directory of the earlier run to that of the new
+    run. Returns the files that are then there. If the site does not answer, warns, and returns the
+    files that were confirmed before."""
     done: list[int] = []
     try:
         store = os.path.dirname(site.store_path("x"))
@@ -170,7 +170,7 @@ async def _take_at(
 
 
 def _records(tasks: ReusableTasks, places: Mapping[int, int]) -> Iterator[ReusedTasks]:
-    """The reused tasks of a workflow, by earlier run."""
+    """Yield the reused tasks of a workflow, grouped by earlier run."""
     by_run: dict[str, list[int]] = {}
     for task, (run, _, _) in sorted(tasks.reused.items()):
         by_run.setdefault(str(run.run.path.absolute()), []).append(task)
