@@ -1,5 +1,4 @@
-"""Session: one engine on one run directory, which starts or resumes a run and drives it to its
-end."""
+"""A session: one engine that starts or resumes a run in its directory, and drives it to its end."""
 
 from __future__ import annotations
 
@@ -90,20 +89,21 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 REQUEST_POLL_S = 0.5
-"""Interval at which the engine looks for requests of the user, in seconds."""
+"""Interval at which the engine checks for requests of the user, in seconds."""
 LEAVE_S = 10.0
-"""Maximum time from the third interrupt to the end of the process, in seconds. The process does not
-wait longer, because a site, or a file system whose server is gone, may never answer. The log is
-then as complete as after a crash."""
+"""Maximum time from the third interrupt to the end of the process, in seconds. The process ends
+even if a site, or a file system without its server, does not answer. The log is then as complete as
+after a crash."""
 INTERRUPTED = 130
-"""Exit status of a process that ends `LEAVE_S` after the third interrupt."""
+"""Exit status of a process that is ended `LEAVE_S` after the third interrupt."""
 
 
 class Session:
-    """A run that this process drives. Use it once: ``start`` or ``resume``, then ``drive``.
+    """A run that this process drives. Use an instance once: call ``start`` or ``resume``, then
+    ``drive``.
 
-    ``state`` is the state of the run after ``start`` or ``resume``. Observers are called with every
-    group of events after its commit.
+    ``state`` is the state of the run after ``start`` or ``resume``. Each of ``observers`` is called
+    with each group of events after its commit.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class Session:
         history: HistoryFile | None = None,
         past_usage: bool = False,
     ) -> None:
-        """``history`` is the file that a new run reads and extends. With ``past_usage`` the usage
-        of owners in earlier runs counts for fairness."""
+        """``history`` is the file that a new run reads and extends. ``past_usage``: the usage of
+        owners in earlier runs counts in fair sharing."""
         self.observers: list[Observer] = []
         self.run: RunDir
         self._history, self._past_usage = history, past_usage
@@ -122,7 +122,7 @@ class Session:
         self._dispatcher: Dispatcher
         self._notifier: Notifier
         self._new: NewRun | None = None
-        """The directory of a run that this session starts; None for a resumed run."""
+        """Directory of the run if this session starts it; None for a resumed run."""
         self._store: Store
         self._core: Core
         self._documents: dict[str, Workflow]
@@ -134,11 +134,13 @@ class Session:
         self.reuse: Reuse | None = None
         """Tasks that a new run reuses from earlier runs; None for a resumed or emulated run."""
         self._reused: Sequence[tuple[ev.ReusedTasks, ...]] = ()
-        """Reused tasks whose outputs were taken over, by workflow."""
+        """Reused tasks of each workflow, whose outputs have been taken over."""
         self.change: ev.RunChanged | None = None
-        """Change of a resumed run, logged once the sites are open; None: nothing changes."""
+        """Change of a resumed run, which is logged once the sites are open; None: nothing
+        changes."""
         self._unreachable: dict[int, str] = {}
-        """Sites that left the catalog and cannot be reached, with the reasons."""
+        """Reason of unreachability for each site that left the catalog and cannot be reached, by
+        number of the site."""
         self._lost: LostFiles = ()
         self._dead_hosts: tuple[str, ...] = ()
         self._run_id = f"r{secrets.token_hex(4)}"
@@ -159,7 +161,7 @@ class Session:
 
     @property
     def clusters(self) -> list[str]:
-        """Names of the sites that need a connection."""
+        """Names of the sites that are reached by a connection."""
         return [spec.name for spec in self._specs if spec.access is not None]
 
     @property
@@ -187,14 +189,15 @@ class Session:
         reuse: str = "none",
         arrivals_s: Sequence[float] = (),
     ) -> None:
-        """Make the run directory and its store. Nothing is started yet.
+        """Make the run directory and its log. Nothing is started yet.
 
-        ``reuse``: an earlier run whose tasks this one reuses, ``auto`` or ``none``. ``arrivals_s``:
-        when each workflow is added, in seconds after the start, ascending; empty: all at the start.
+        ``reuse``: the earlier run whose tasks are reused, ``auto`` or ``none``. ``arrivals_s``:
+        times at which the workflows are added, in seconds after the start, ascending. If it is
+        empty, all workflows are added at the start.
 
-        Raises InvalidError for a run directory, a run to reuse, a notification or a metrics file
-        that cannot be used, and InfeasibleError if files cannot be read or written. Nothing is left
-        behind then.
+        Raises InvalidError if the run directory, the run to reuse, a notification or the metrics
+        file cannot be used. Raises InfeasibleError if files cannot be read or written. After an
+        error no file is left behind.
         """
         check_targets(plan.settings)
         check_metrics_file(plan.settings)
@@ -232,13 +235,14 @@ class Session:
         keeps_history: bool = True,
     ) -> None:
         """Take over a run: lock it, and read its state from its log. If the run is done, ``drive``
-        only removes the files that are left at its sites.
+        only removes files that are left at its sites.
 
         ``dead_hosts`` are names of hosts that the user states to be down. ``change`` is called with
-        the state, unless the run is done, and returns the change of the run. ``keeps_history``:
-        extend the history file that the run began with. Raises InvalidError if another process
-        drives the run, or may drive it on another host, if the run was never started, and what
-        ``change`` raises.
+        the state, unless the run is done, and returns the event that changes the run, or None.
+        ``keeps_history``: extend the history file that the run began with.
+
+        Raises InvalidError if another process drives the run, or may drive it on another host, and
+        if the run was never started. Raises what ``change`` raises.
         """
         self.run, self._dead_hosts = run, tuple(dead_hosts)
         # A request from before this moment was for an earlier engine. One that is written once the
@@ -288,8 +292,8 @@ class Session:
     async def drive(self) -> RunState:
         """Drive the run to its end, and return its state. Raises KeyboardInterrupt after the third
         interrupt, or after an interrupt before the loop begins. Raises InfeasibleError if a site
-        cannot be opened, or the start cannot be logged. Then no task has been started, and the
-        directory of a new run is removed."""
+        cannot be opened, or the start of a new run cannot be logged. If a new run has not been
+        logged before the error, no task has started, and its directory is removed."""
         sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else (self.change or self.state).links
         router = make_transfer(sites, links, self.run.outputs, self._settings.verifies_copies)
@@ -372,9 +376,10 @@ class Session:
         return [self.run.site_directory(spec, self._site_directory) for spec in self._specs]
 
     async def _find_lost(self, sites: Sequence[AnySite]) -> None:
-        """Log the change of a resumed run and the loss of its unreachable sites, remove partial
-        copies that an earlier engine left, and find the files that sites have lost. The change is
-        logged first, because it numbers the sites."""
+        """Prepare a resumed run after its sites are open. Log the change of the run, then end
+        everything at unreachable sites as lost. Remove partial copies that an earlier engine left.
+        Find the files that sites have lost. The change is logged first, because it numbers the
+        sites."""
         if self.state.ended != "done":
             now_s = self._clock.now()
             if self._unreachable and self.change is None:
@@ -390,7 +395,7 @@ class Session:
         self._lost = await find_lost(self.state, sites, requests, self._unreachable)
 
     async def _take_over(self, sites: Sequence[AnySite]) -> None:
-        """Take over the outputs of reused tasks."""
+        """Link or copy the outputs of reused tasks into the new run."""
         self._reused = [()] * len(self._digests)
         if self.reuse is not None and self.reuse.count:
             self._reused = await take_over(self.reuse, self.run, sites)
@@ -439,14 +444,15 @@ class Session:
         await asyncio.gather(*(site.dismiss() for site in launching))
 
     async def _name_stuck_jobs(self, sites: Sequence[AnySite]) -> None:
-        """Warn of jobs that sites keep after the end of the run, unless interrupted."""
+        """Warn of batch jobs that stay in queues after the end of the run, unless the user
+        interrupts."""
         reached = [s for number, s in enumerate(sites) if number not in self._unreachable]
         if self.state.ended is not None and not self._interrupts:
             with contextlib.suppress(KeyboardInterrupt):
                 await self._unless_interrupted(name_stuck_jobs(reached))
 
     async def _clean(self, sites: Sequence[AnySite]) -> None:
-        """Remove the run's files from the sites, unless interrupted."""
+        """Remove the run's files from the sites, unless the user interrupts."""
         early = None if self._begun else self._early
         try:
             await self._unless_interrupted(self._clean_sites(sites, early))
@@ -459,14 +465,14 @@ class Session:
         self._log([ev.FilesRemoved(self._clock.now(), number) for number in done])
 
     async def _finish_notifications(self) -> None:
-        """Wait for notifications, unless the user has interrupted, and log their ends."""
+        """Wait for notifications, unless the user interrupts, and log their ends."""
         if not self._interrupts:
             with contextlib.suppress(KeyboardInterrupt):
                 await self._unless_interrupted(self._notifier.finish())
         self._log(self._notifier.ended())
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work``, which waits for sites, while the loop does not run. If the user interrupts,
+        """Run ``work``, which waits for sites, before or after the loop. If the user interrupts,
         cancels ``work`` and raises KeyboardInterrupt."""
         self._interrupted.clear()
         task = asyncio.create_task(work)
@@ -479,10 +485,10 @@ class Session:
         await task
 
     async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
-        """Open all sites concurrently, so that the slowest determines the time. Waits until each
-        site is open or has failed. Then raises InfeasibleError for the sites that cannot be opened.
-        In a new run a site that is out of reach also counts as failed, unless the option ``wait``
-        is set."""
+        """Open all sites concurrently, and wait until each site is open or has failed. Then raises
+        InfeasibleError for the sites that failed. In a new run an unreachable site counts as
+        failed, unless the option ``wait`` is set. In a resumed run an unreachable site that left
+        the catalog does not count as failed. Open sites are added to ``opened``."""
         results = await asyncio.gather(
             *(site.open(self._post) for site in sites), return_exceptions=True
         )
@@ -509,7 +515,7 @@ class Session:
             self._early.append(event)
 
     def _first_events(self, added: Submissions) -> list[ev.Event]:
-        """The events that begin this session, once its sites are open."""
+        """The first events of this session, once its sites are open."""
         now_s, plan = self._clock.now(), self._plan
         if plan is None:
             additions = added.read(now_s)
@@ -559,7 +565,8 @@ class Session:
         ]
 
     def _log(self, events: Sequence[ev.Event]) -> None:
-        """Log events while the loop does not run."""
+        """Apply events to the state, log them and call the observers. Used while the loop does not
+        run."""
         if events:
             events = [storable(event) for event in events]
             for event in events:
@@ -572,9 +579,8 @@ class Session:
     async def _watched(
         self, loop: Loop, usage: HeadNodeUsage, asked: RequestReader, added: Submissions
     ) -> None:
-        """Run the loop, and beside it the tasks that look for requests of the user and for due
-        workflows, count head-node load, send notifications, and write the metrics file and the
-        history."""
+        """Run the loop. Concurrently check for requests of the user and for due workflows, count
+        head-node load, send notifications, and write the metrics file and the history."""
         watchers = [
             asyncio.create_task(self._watch_requests(asked, added)),
             asyncio.create_task(self._watch_arrivals(added)),
@@ -591,7 +597,8 @@ class Session:
                 watcher.cancel()
 
     async def _beat(self) -> None:
-        """Touch the lock. Engines of other hosts thereby see that this one is alive."""
+        """Send heartbeats by the lock file, so that engines on other hosts see that this engine is
+        alive."""
         while True:
             await asyncio.sleep(BEAT_S)
             try:
@@ -611,7 +618,7 @@ class Session:
             await asyncio.sleep(REQUEST_POLL_S)
 
     async def _watch_arrivals(self, added: Submissions) -> None:
-        """Add the workflows that were planned at the start when they are due."""
+        """Add each workflow that was planned at the start when it is due."""
         while not self.state.run_id:  # the first events of the run come first
             await asyncio.sleep(REQUEST_POLL_S / 10)
         while (due_s := added.next_arrival_s()) is not None:
@@ -624,8 +631,8 @@ class Session:
         self._post(ev.CancelAsked(self._clock.now(), mode))
 
     def interrupt(self) -> int:
-        """Handle a Ctrl-C: the first drains, the second kills, the third leaves at once. Returns
-        the number of interrupts so far."""
+        """Handle an interrupt: the first drains the run, the second kills running tasks, the third
+        ends the session at once. Returns the number of interrupts so far."""
         self._interrupts += 1
         self._interrupted.set()
         if self._interrupts > 2:

@@ -31,9 +31,10 @@ _LOGGER = logging.getLogger(__name__)
 MAX_BYTES = 4096
 """Maximum size of the file of a request, in bytes."""
 MAX_READ = 100
-"""Maximum number of files read in one look, so that many requests do not delay the run."""
+"""Maximum number of requests that one call of ``read`` handles, so that many requests do not delay
+the run."""
 REFUSED = ".refused"
-"""Ending of the name of a file with the reason why a request is not carried out."""
+"""Suffix of the file that replaces the file of a refused request, and holds the reason."""
 POLL_S = 0.05
 """Interval at which a writer checks whether its request was taken, in seconds."""
 
@@ -81,8 +82,8 @@ Request = PauseSite | FreeSite | RaisePriority | CancelTask
 
 
 def check(request: Request, state: RunState) -> ev.Event:
-    """The event that the engine would log for a request now. Raises InvalidError if the subject of
-    the request does not exist, or if the request would change nothing."""
+    """Return the event that the engine would log now for a request. Raises InvalidError if the
+    site, workflow or task does not exist, or if the request would have no effect."""
     if isinstance(request, (PauseSite, FreeSite)):
         return _site_event(request, state)
     if not 0 <= request.workflow < len(state.workflows):
@@ -147,7 +148,7 @@ def effect(request: Request, state: RunState) -> str:
 
 
 def not_driven(run: RunDir) -> InvalidError:
-    """The error for a run without an engine."""
+    """The error for a run that no engine drives."""
     return InvalidError(
         f"the run {run.name} is not running: nothing would take the request",
         hint=f"`{command_line('wfrun', 'resume', run.path)}` continues a run that is not done",
@@ -155,8 +156,8 @@ def not_driven(run: RunDir) -> InvalidError:
 
 
 def write(run: RunDir, request: Request) -> Path:
-    """Write a request, for its owner alone. Raises InvalidError if no engine drives the run, and
-    InfeasibleError if the file cannot be written."""
+    """Write the file of a request, readable by its owner only. Raises InvalidError if no engine
+    drives the run, and InfeasibleError if the file cannot be written."""
     if not is_driven(run):
         raise not_driven(run)
     name = f"{time.time_ns():020}-{os.getpid()}.json"
@@ -170,7 +171,7 @@ def write(run: RunDir, request: Request) -> Path:
 
 def is_taken(run: RunDir, written: Path) -> bool:
     """Whether the engine has taken a request. Raises InvalidError if the engine has refused it. If
-    no engine is left to take it, withdraws the request and raises InvalidError."""
+    no engine drives the run any more, withdraws the request and raises InvalidError."""
     if written.exists():
         if is_driven(run):
             return False
@@ -201,13 +202,13 @@ def send(run: RunDir, request: Request) -> None:
 
 
 def discard(run: RunDir) -> None:
-    """Remove the requests to an engine that has ended."""
+    """Remove requests that were written for an engine that has ended."""
     for path in (*_files(run), *run.requests.glob(f"*{REFUSED}")):
         path.unlink(missing_ok=True)
 
 
 class RequestReader:
-    """Reads the requests to this engine."""
+    """Reads the requests of the user in the engine that drives the run."""
 
     def __init__(self, run: RunDir, state: RunState) -> None:
         self._run, self._state = run, state
@@ -215,8 +216,8 @@ class RequestReader:
         """Events that are not in the log yet, by the file of their request."""
 
     def read(self, now_s: float) -> list[ev.Event]:
-        """Read at most `MAX_READ` new requests, and return their events in the order of writing. An
-        invalid request is refused, with a warning."""
+        """Read at most `MAX_READ` new requests. Returns their events in the order in which the
+        requests were written. An invalid request is refused, with a warning."""
         found = [path for path in _files(self._run) if path not in self._posted]
         events = []
         for path in found[:MAX_READ]:
@@ -233,7 +234,7 @@ class RequestReader:
         return events
 
     def after_commit(self, events: Sequence[ev.Event]) -> None:
-        """Remove the requests whose events are in the log."""
+        """Remove the files of requests whose events are in the log."""
         if not self._posted:
             return
         for path in [p for p, posted in self._posted.items() if any(posted is e for e in events)]:
@@ -254,7 +255,7 @@ def _refuse(path: Path, error: Exception) -> None:
 
 
 def _files(run: RunDir) -> Iterable[Path]:
-    """The files of requests, the oldest first; none without a folder."""
+    """The files of requests, the oldest first. Empty if the run has no folder of requests."""
     try:
         return sorted(p for p in run.requests.iterdir() if p.suffix == ".json")
     except (FileNotFoundError, NotADirectoryError):
@@ -263,8 +264,8 @@ def _files(run: RunDir) -> Iterable[Path]:
 
 def _decode(path: Path) -> Request:
     """Read the request in a file. The file must belong to the user of this process, and nobody else
-    may write it, because a request stops work. Raises InvalidError for another file or one that is
-    too large, OSError and MsgspecError."""
+    may write it, because a request can stop work. Raises InvalidError for any other file and for a
+    file that is too large, and OSError or MsgspecError if it cannot be read."""
     # Not blocking: whatever stands there must not stop the engine.
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(number, "rb") as file:

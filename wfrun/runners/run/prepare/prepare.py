@@ -60,11 +60,10 @@ def prepare(
 ) -> Plan:
     """Take documents through the four stages.
 
-    ``needs_files`` is False for simulations: missing inputs and executables are then only warnings,
-    and parallel jobs need run times. ``at_sites``: emulated tasks run at the catalog's clusters,
-    not at local sites that stand in for them. ``template``: for tables and lists of commands.
-    ``owner``: owner of the documents, none of which may name another owner. ``as_jobs``: see
-    `check`.
+    ``needs_files`` False, as in a simulation: missing inputs and executables are only warnings, and
+    parallel jobs need run times. ``at_sites``: emulated tasks run at the catalog's clusters, not at
+    local sites that stand in for them. ``template``: for tables and lists of commands. ``owner``:
+    owner of the documents, none of which may name another owner. ``as_jobs``: see `check`.
 
     Raises InvalidError for the first invalid document, for a task that fits no site, and for
     contradictory settings. One error names all missing inputs of a document, and one error all its

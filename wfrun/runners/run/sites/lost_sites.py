@@ -1,4 +1,4 @@
-"""Sites that left the catalog and are out of reach. Everything that a run has there counts as
+"""Sites that left the catalog and are unreachable. All attempts and files of the run there count as
 lost."""
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _LOGGER = logging.getLogger(__name__)
 def unreachable_of(
     left: Collection[int], results: Sequence[BaseException | None], events: Sequence[ev.Event]
 ) -> dict[int, str]:
-    """The reasons why sites cannot be reached, by index. Contains only sites of ``left`` (they left
-    the catalog) that could not be opened or have since reported that they are out of reach."""
+    """Map each unreachable site to the reason, by index. Contains only sites of ``left``, which
+    left the catalog, that could not be opened, or have reported since then that they are
+    unreachable."""
     found = with_unreachable(results, events) if left else []
     return {
         number: error.message
@@ -31,9 +32,9 @@ def unreachable_of(
 
 
 def lose_sites(state: RunState, unreachable: Mapping[int, str], now_s: float) -> list[ev.Event]:
-    """Events that end all attempts and launchers at ``unreachable`` sites as lost, with a warning
-    for each site. These sites left the catalog; ``unreachable`` has the reason by index of the
-    site. Such an attempt may still write files, but under names of its own that nothing reads."""
+    """Return the events that end all attempts and launchers at ``unreachable`` sites as lost, and
+    warn of each site. ``unreachable`` maps the index of a site that left the catalog to the reason.
+    A lost attempt may still write files, but under its own names, which nothing reads."""
     events: list[ev.Event] = []
     for index, reason in unreachable.items():
         name = state.sites[index].spec.name

@@ -1,4 +1,5 @@
-"""Makes the sites of a catalog and the transfer between them, and asks the user at logins."""
+"""Makes the sites of a catalog and the transfer between them, and asks the user the questions of
+logins."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wfrun.sites.transfers.urls.url_inputs import UrlInputs
 
 _TERMINAL = asyncio.Lock()
-"""Held while one site asks the user, so that sites that are opened together ask one after
+"""Held while a site asks the user, so that sites that are opened concurrently ask one after
 another."""
 
 
@@ -63,7 +64,7 @@ def make_site(
 
 
 def connect_claims(sites: Sequence[AnySite]) -> None:
-    """Let jobs reach all nodes of their claims, including claims at several sites."""
+    """Let each job reach all nodes of its claim, including nodes at other sites."""
     from wfrun.sites.launchers.command_relay import CommandRelay
     from wfrun.sites.launchers.site import BatchLauncherSite
 
@@ -79,8 +80,9 @@ def make_transfer(
     outputs: Path,
     checksums: bool,
 ) -> TransferRouter:
-    """The transfer between these sites and this machine, by all registered methods. Files come to
-    this machine only below ``outputs``. With ``checksums`` copies are compared by digest."""
+    """Make the transfer between these sites and this machine, with all registered methods. Copies
+    to this machine can only be written below ``outputs``. ``checksums``: copies are verified by
+    digest."""
     endpoints: list[Endpoint] = [
         LocalEndpoint(index, site.spec, site.store)
         if isinstance(site, LocalSite)
@@ -105,8 +107,8 @@ def make_transfer(
 def with_url_inputs(
     transfer: TransferRouter, folder: Path, allow_urls: str, workflows: Iterable[Workflow]
 ) -> TransferRouter | UrlInputs:
-    """The transfer, extended to fetch inputs of ``workflows`` that are named by URL into
-    ``folder``. Unchanged if ``allow_urls`` allows no host."""
+    """Extend the transfer so that it fetches inputs of ``workflows`` that are given by URL, into
+    ``folder``. Returns it unchanged if ``allow_urls`` allows no host."""
     if not allow_urls:
         return transfer
     # Imported lazily: few runs fetch files, and the libraries of the schemes take long.
@@ -117,18 +119,18 @@ def with_url_inputs(
 
 
 def terminal_prompter() -> Prompter | None:
-    """A prompter that asks the user the questions of a login; None unless standard input is a
-    terminal.
+    """Return a prompter, which asks the user the questions of a login; None unless standard input
+    is a terminal.
 
-    With a prompter a login has minutes for the answers (`asyncssh_login`). A run that nobody can
-    answer must have none, because a host that hangs would delay it for that time.
+    With a prompter a login waits minutes for answers (`asyncssh_login`). A run that no user can
+    answer must have no prompter, because a host that hangs would delay the run by that time.
     """
     is_terminal = sys.stdin is not None and sys.stdin.isatty()  # None: it is closed
     return _ask_at_terminal if is_terminal else None
 
 
 async def _ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) -> list[str]:
-    """The user's answers to the questions of a login."""
+    """Ask the user the questions of a login at the terminal. Returns the answers."""
 
     def ask() -> list[str]:
         print(message_block(about), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Warns of batch jobs that stay in a cluster's queue after the run, with none of their tasks
+"""Warns of batch jobs that stay in a cluster's queue after the run although none of their tasks is
 left."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LOOK_S = 20.0
 
 
 async def name_stuck_jobs(sites: Sequence[AnySite]) -> None:
-    """Warn of jobs of the run that stay in queues with nothing left to run, with the command that
-    removes them."""
+    """Warn of jobs of the run that stay in queues although none of their tasks is left. The warning
+    names the command that removes them."""
     await asyncio.gather(*(_look(site) for site in sites))
 
 

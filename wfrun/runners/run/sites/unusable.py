@@ -1,4 +1,4 @@
-"""The error of a run whose sites cannot be used, with the lines of the catalog."""
+"""The error of a run whose sites cannot be used. It names the lines of the catalog."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WAIT = "Correct its entry in the catalog, or leave it out. With --wait the run 
 def with_unreachable(
     results: Sequence[BaseException | None], events: Sequence[Event]
 ) -> list[BaseException | None]:
-    """The results of opening the sites. A site that was opened but has reported since that it is
-    out of reach gets an InfeasibleError."""
+    """Return the results of opening the sites, with an InfeasibleError for each site that was
+    opened but has reported since then that it is unreachable."""
     reasons: dict[int, str] = {}
     for event in events:
         if isinstance(event, SitePaused):
@@ -35,8 +35,8 @@ def with_unreachable(
 def raise_unusable(
     results: Sequence[BaseException | None], sites: Sequence[Site], catalog: Catalog | None
 ) -> None:
-    """Raise one InfeasibleError for all sites that could not be opened; any other error is raised
-    as it is. Return if there is no error."""
+    """Raise one InfeasibleError that names all sites that could not be opened. An error of another
+    type is raised as it is. ``results`` has the error of each site; None: it was opened."""
     failed: list[WfrunError] = []
     for site, error in zip(sites, results, strict=True):
         if isinstance(error, InfeasibleError):
@@ -50,7 +50,7 @@ def raise_unusable(
 
 
 def _located(error: InfeasibleError, name: str, catalog: Catalog | None) -> InfeasibleError:
-    """The error with the name of its site, and its line of the catalog."""
+    """The error with the name of its site and the line of the catalog."""
     message, source, line = error.message, error.source, error.line
     if not message.startswith("site "):
         message = f"site {name}: {message}"

@@ -1,4 +1,4 @@
-"""Load that a run puts on the head nodes of its clusters, as events."""
+"""Counts the load that a run puts on the head nodes of its clusters, as events."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from wfrun.sites.remote.host import AgentCounts
 
 _LOGGER = logging.getLogger(__name__)
 EVERY_S = 60.0
-"""Interval between two counts, in seconds."""
+"""Interval between two reports, in seconds."""
 ANSWER_S = 5.0
-"""Maximum time to wait for the counts of a site, in seconds."""
+"""Timeout of the request for the counts of a site, in seconds."""
 _NOTHING = AgentCounts(commands={}, cpu_s=0.0, agents=0)
 
 
 class HeadNodeUsage:
-    """Counts connections, commands and CPU time by site. Connections are given by site number."""
+    """Counts connections, commands and CPU time by site. ``connections`` are given by site
+    number."""
 
     def __init__(self, connections: Mapping[int, Connection], now: Callable[[], float]) -> None:
         self._connections = connections
@@ -29,15 +30,16 @@ class HeadNodeUsage:
         self._reported = dict.fromkeys(connections, (0, _NOTHING))
 
     async def watch(self, on_counted: Callable[[SiteCounted], None]) -> None:
-        """Report new counts once a minute, until cancelled. If an agent is killed, commands that it
-        ran after its last answer are not counted."""
+        """Report new counts every `EVERY_S`, until cancelled. If an agent is killed, commands that
+        it ran after its last answer are not counted."""
         while True:
             await asyncio.sleep(EVERY_S)
             for event in await self.new_counts():
                 on_counted(event)
 
     async def new_counts(self) -> list[SiteCounted]:
-        """The counts since the last call; none for a site that does not answer in time."""
+        """The counts since the last report. A site without new connections or commands, or without
+        an answer in time, has none, and is counted in the next report."""
         numbers = list(self._connections)
         found = await asyncio.gather(*(self._count(number) for number in numbers))
         return [event for event in found if event is not None]

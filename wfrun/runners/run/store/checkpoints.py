@@ -1,12 +1,11 @@
-"""Checkpoints of a run: its state after some events, stored in its log file. To obtain the state of
-a run, whether to show or to resume the run, a reader loads a checkpoint and replays the events
-after it.
+"""Checkpoints of a run: its state after some events, stored in its log file. To get the state of a
+run, in order to show or resume it, a reader loads a checkpoint and replays the events after it.
 
-Checkpoints are a cache; the events alone are authoritative. A checkpoint is ignored if it is
-absent, damaged, of another version of wfrun, or in a file of another user. A checkpoint that this
-user's wfrun did not make is ignored, too, because loading a state can change classes of the engine,
-and a log may be a copy of another user's log. So each checkpoint has a MAC with a key of the user
-(file `KEY_NAME` in their state directory).
+Checkpoints are a cache; only the events are authoritative. A checkpoint is ignored if it is absent,
+damaged, made by another version of wfrun, or in a file of another user. A checkpoint that this
+user's wfrun did not make is also ignored, because loading a state can change classes of the engine,
+and the log may be a copy of another user's log. For this purpose each checkpoint has a MAC with a
+key of the user (file `KEY_NAME` in the user's state directory).
 """
 
 from __future__ import annotations
@@ -38,16 +37,17 @@ from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.runners.run.store.log_errors import replay
 
 MIN_EVENTS = 20_000
-"""Minimum number of events between two checkpoints; to replay them takes a quarter of a second."""
+"""Minimum number of events between two checkpoints. Their replay takes a quarter of a second."""
 SHARE = 0.04
-"""Maximum share of a run's time that the engine spends on writing checkpoints. Writing a checkpoint
-of a million tasks takes 0.07 s (a bag) to 0.3 s. At 0.3 s this share, and not MIN_EVENTS,
-determines the interval if the run has more than 2,700 events per second."""
+"""Maximum fraction of a run's time that the engine spends on writing checkpoints. Writing a
+checkpoint of a million tasks takes 0.07 s (a bag) to 0.3 s. At 0.3 s this fraction, and not
+MIN_EVENTS, determines the interval if the run has more than 2,700 events per second."""
 BYTES_PER_EVENT = 5
-"""Maximum size of all checkpoints but the last, in bytes per event of the log. It is a quarter of
-the size of the events."""
+"""Maximum total size of all checkpoints except the last, in bytes per event of the log: a quarter
+of the size of the events."""
 MIN_LAST_EVENTS = 1000
-"""Minimum number of events before the checkpoint that an engine makes at its end."""
+"""Minimum number of events since the previous checkpoint for which an engine writes a checkpoint at
+its end."""
 KEY_NAME = "checkpoint-key"
 _KEY_BYTES = 32
 _MAC_BYTES = 32
@@ -56,23 +56,23 @@ MAX_BYTES = 1 << 30
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of a run that this process drives. It stops if a state cannot be
-    frozen, for example with a policy of the user, or if a checkpoint cannot be written."""
+    """Writes the checkpoints of a run that this process drives. Stops for good if a state cannot be
+    serialized, for example because of a user's policy, or if a checkpoint cannot be written."""
 
     def __init__(
         self, store: Store, core: Core, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._store, self._core, self._now_s = store, core, now_s
         self._last, self._last_s = store.next_seq, now_s()
-        """Number of events, and the time, at the last checkpoint."""
+        """Number of events in the log, and clock time in seconds, at the last checkpoint."""
         self._interval = MIN_EVENTS
         """Minimum number of events from the last checkpoint to the next."""
         self._works: bool | None = None
         """Whether states can be frozen, thawed and written; None: not tried yet."""
 
     def after_commit(self, *, last: bool = False) -> None:
-        """Write a checkpoint if one is due. The log must hold all events that the core has applied.
-        ``last``: the engine ends."""
+        """Write a checkpoint if it is due. The core must have applied exactly the events in the
+        log. ``last``: the engine ends."""
         events = self._store.next_seq - self._last
         if events < (MIN_LAST_EVENTS if last else self._interval) or self._works is False:
             return
@@ -104,10 +104,10 @@ class CheckpointWriter:
 
 
 def surplus_of(stored: Sequence[tuple[int, int]], events: int) -> list[int]:
-    """Choose the checkpoints to remove before another one is written after ``events`` events, so
-    that those kept take at most BYTES_PER_EVENT. ``stored`` has (number of events before it, size
-    in bytes) of each checkpoint, in ascending order. Removes checkpoints with the closest
-    neighbours first, so that the others stay spread over the log."""
+    """Choose the checkpoints to remove before a further checkpoint is written after ``events``
+    events, so that the remaining ones take at most `BYTES_PER_EVENT`. ``stored`` has (number of
+    events before it, size in bytes) of each checkpoint, in ascending order. Removes the checkpoint
+    with the closest neighbours first, so that the others stay spread over the log."""
     kept, surplus = list(stored), []
     while sum(size for _, size in kept) > BYTES_PER_EVENT * events:
         places = [0, *(seq for seq, _ in kept), events]
@@ -119,9 +119,9 @@ def surplus_of(stored: Sequence[tuple[int, int]], events: int) -> list[int]:
 def read_core(
     store: Store, before: int | None = None, documents: Mapping[str, Workflow] | None = None
 ) -> Core:
-    """The core of a run after all events of its log, or after the first ``before`` events.
+    """The core of a run after all events of its log, or after its first ``before`` events.
 
-    ``documents`` are the workflows if the caller has read them. Otherwise, if there is a
+    ``documents`` are the workflows, if the caller has read them. If it is None and there is a
     checkpoint, workflows are read lazily, for readers that need few of their tasks. Raises what
     ``Store.load`` and ``replay`` raise.
     """
@@ -137,7 +137,7 @@ def read_core(
 
 
 def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
-    """The state of a run from its log, also while an engine drives it. Raises the errors of
+    """Read the state of a run from its log, which an engine may be writing. Raises the errors of
     ``await_start`` and ``Store``."""
     await_start(run, timeout_s)
     store = Store(run.path, judge=run.judge)
@@ -150,9 +150,9 @@ def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
 def _latest(
     store: Store, documents: Mapping[str, Workflow], before: int | None = None
 ) -> Core | None:
-    """The core at the latest usable checkpoint, with ``before`` the latest after at most that many
-    events. Sets the store to read the events after it. None: there is no checkpoint, and the store
-    reads from the start."""
+    """The core at the latest usable checkpoint; with ``before``, at the latest one after at most
+    ``before`` events. The store then continues with the events after the checkpoint. None: there is
+    no such checkpoint, and the store reads from the start."""
     store.next_seq = 0
     for seq, body in store.checkpoints(_stamp(), before):
         try:
@@ -172,14 +172,14 @@ def _latest(
 
 
 def sealed(seq: int, content: bytes) -> bytes | None:
-    """Prefix the content of a checkpoint with its MAC. None: this user has no key, and cannot make
-    one."""
+    """Prefix the content of a checkpoint with its MAC. None: the user has no key, and none can be
+    made."""
     key = _key(make=True)
     return None if key is None else _mac(key, seq, content) + content
 
 
 def _opened(seq: int, body: bytes) -> bytes | None:
-    """The content of a checkpoint if its MAC is that of this user; otherwise None."""
+    """The content of a checkpoint if its MAC was made with the key of this user; otherwise None."""
     key, content = _key(make=False), body[_MAC_BYTES:]
     if key is None or not hmac.compare_digest(_mac(key, seq, content), body[:_MAC_BYTES]):
         return None
@@ -191,8 +191,8 @@ def _mac(key: bytes, seq: int, content: bytes) -> bytes:
 
 
 def _key(*, make: bool) -> bytes | None:
-    """The key of this user; None if there is none, or if others may read it. ``make``: make a key
-    if it is absent."""
+    """The key of this user; None if there is no key, or if others may read it. ``make``: make a key
+    if there is none."""
     path = state_directory() / KEY_NAME
     with contextlib.suppress(OSError):
         if make and not path.exists():
@@ -209,8 +209,8 @@ def _key(*, make: bool) -> bytes | None:
 
 @lru_cache(maxsize=1)
 def _stamp() -> str:
-    """Identity of the code that interprets events. The version does not suffice: it stays the same
-    during development."""
+    """Identity of the code that interprets events. The version of wfrun is not enough, because it
+    stays the same during development."""
     folder = Path(wfrun.engine.__file__).parent
     found = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):

@@ -18,17 +18,17 @@ class Collector(Protocol):
 
     def passed(self, events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
         """Yield the events unchanged, and collect facts about them. The caller interprets each
-        event before it asks for the next one, so after a ``yield`` the state includes this
-        event."""
+        event before it requests the next event, so that the state includes an event once its
+        ``yield`` returns."""
 
 
 C = TypeVar("C", bound=Collector)
 
 
 def collect(run: RunDir, collector_of: Callable[[RunState], C]) -> tuple[RunState, C, bool]:
-    """Read the log of a run, also while it is written. Returns the state of the run, the collector
-    that ``collector_of`` made, and whether an engine drove the run when reading began. Raises what
-    ``await_start`` and ``Store`` raise."""
+    """Read the log of a run, which an engine may be writing. Returns the state of the run, the
+    collector that ``collector_of`` made, and whether an engine drove the run when reading began.
+    Raises what ``await_start`` and ``Store`` raise."""
     await_start(run)
     driven = is_driven(run)
     store = Store(run.path)

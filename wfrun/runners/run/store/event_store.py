@@ -1,12 +1,13 @@
 """The event store of a run: one SQLite file, ``events.sqlite`` in the run directory.
 
-A row of ``events`` is one group of events that were committed together, or a part of a large group:
-the sequence number of its first event, the schema version, and the events as JSON lines, packed by
-`wfrun.runners.run.store.packing`. ``documents`` holds the workflows by digest, ``document_parts``
-the parts of large ones, as `wfrun.runners.run.store.stored_documents` divides them, ``records``
-what the run has read on the submit host, ``checkpoints`` the state after some events, as
-`wfrun.runners.run.store.checkpoints` makes it. The journal is SQLite's rollback journal, because
-the write-ahead log does not work on network file systems. Readers may read while an engine writes.
+A row of the table ``events`` is a group of events that were committed together, or a part of a
+large group. It has the sequence number of its first event, the schema version, and the events as
+JSON lines, packed by `wfrun.runners.run.store.packing`. ``documents`` has the workflows by digest,
+and ``document_parts`` the parts of large workflows (`wfrun.runners.run.store.stored_documents`).
+``records`` has the identities of the files that the run read on the submit host, and
+``checkpoints`` the state after some events (`wfrun.runners.run.store.checkpoints`). The journal is
+SQLite's rollback journal, because the write-ahead log does not work on network file systems.
+Readers may read while an engine writes.
 """
 
 from __future__ import annotations
@@ -41,14 +42,16 @@ if TYPE_CHECKING:
 
 FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
-"""Maximum number of events in a row: SQLite and the engine hold copies of a row in memory."""
+"""Maximum number of events in a row, because SQLite and the engine hold copies of a row in
+memory."""
 ROW_BYTES = 256 << 20
-"""Maximum size of a row that a reader accepts, in bytes, before and after it is unpacked; 5,000
-events take about a megabyte."""
+"""Maximum size of a row that a reader accepts, packed or unpacked, in bytes. 5,000 events take
+about a megabyte."""
 ROWS_PER_READ = 100
-"""Maximum number of rows that a reader fetches at once, because the writer is blocked meanwhile."""
+"""Maximum number of rows that a reader fetches at once, because the writer is blocked during a
+fetch."""
 LOCK_TIMEOUT_S = 30.0
-"""Maximum wait for another process that reads or writes the file, in seconds."""
+"""Maximum time to wait for another process that reads or writes the file, in seconds."""
 
 _SCHEMA = """
 BEGIN;
@@ -74,8 +77,8 @@ _COLUMNS = {
 
 
 def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
-    """The digest of a workflow, and its stored form. A bag is stored as its template and
-    parameters, from which `Store.workflows` expands it."""
+    """Return the digest of a workflow, and its stored form. A bag is stored as its template and
+    parameters; `Store.workflows` expands it."""
     if workflow.bag is not None:
         workflow = msgspec.structs.replace(workflow, tasks=[], files=[], parents=[])
     body = msgspec.msgpack.encode(workflow)
@@ -87,7 +90,7 @@ def _digest(body: bytes) -> str:
 
 
 def digest_of(workflow: Workflow) -> str:
-    """The digest by which events name a workflow."""
+    """The digest by which events refer to a workflow."""
     if _is_large(workflow):
         return _digest(divide(workflow, _digest))
     return encode_workflow(workflow)[0]
@@ -99,8 +102,8 @@ def _is_large(workflow: Workflow) -> bool:
 
 
 class _Documents(dict[str, Workflow]):
-    """Workflows by digest. A workflow that was added to the run after this was made is read from
-    the log when it is first asked for."""
+    """Workflows by digest. A workflow that joins the run later is read from the log at its first
+    lookup."""
 
     def __init__(self, directory: Path, lazily: bool) -> None:
         super().__init__()
@@ -125,7 +128,7 @@ def _read_part(directory: Path, digest: str) -> bytes:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether this user owns a file and may write it; True also if the file cannot be found."""
+    """Whether this user owns a file and may write it. True also if there is no such file."""
     try:
         return os.stat(path).st_uid == os.geteuid() and os.access(path, os.W_OK)
     except OSError:
@@ -133,7 +136,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _is_still(path: Path, found: os.stat_result | None) -> bool:
-    """Whether the file with the status ``found`` is still at its path."""
+    """Whether the path still leads to the file with the status ``found``."""
     try:
         return found is not None and os.path.samestat(found, os.lstat(path))
     except OSError:
@@ -143,13 +146,14 @@ def _is_still(path: Path, found: os.stat_result | None) -> bool:
 class Store:
     """The log of one run. ``append`` adds events, ``commit`` makes them durable.
 
-    A file without tables counts as a log without events: an engine is about to create them.
+    A file without tables counts as a log without events, because an engine is about to create them.
 
-    A log that this user does not own, or may not write, is only read, unless ``write`` is set.
+    A log that this user does not own, or may not write, is opened read-only, unless ``write`` is
+    set.
 
     Opening, reading and writing raise TransientError with the cause (disk full, no permission,
-    locked by another process), InvalidError for a file that is no log, is damaged or has a newer
-    schema, and InfeasibleError if another engine has written to the log.
+    locked by another process). They raise InvalidError if the file is not a log, is damaged or has
+    a newer schema, and InfeasibleError if another engine has written to the log.
     """
 
     def __init__(
@@ -215,8 +219,8 @@ class Store:
         return db
 
     def _check_tables(self, db: sqlite3.Connection) -> bool:
-        """Whether a database has the tables of a log; False: it has none. Raises InvalidError if
-        it is another database."""
+        """Whether a database has the tables of a log. False: it has no tables. Raises InvalidError
+        for any other database."""
         if not self._is_log:
             found = db.execute("SELECT type, name FROM sqlite_master").fetchall()
             if not found:
@@ -234,7 +238,7 @@ class Store:
         return True
 
     def put_workflows(self, workflows: Iterable[Workflow]) -> list[str]:
-        """Store workflows durably. Returns their digests, by which events name them."""
+        """Store workflows durably. Returns their digests, by which events refer to them."""
         digests = []
         with self._errors():
             self._db.execute("BEGIN")
@@ -274,8 +278,8 @@ class Store:
 
     def workflows(self, *, lazily: bool = False) -> dict[str, Workflow]:
         """All stored workflows by digest. ``lazily``: tasks and files of large workflows are read
-        when they are needed, even after the store is closed, and errors of reading are raised then.
-        A workflow that is added to the run later is also read when it is needed."""
+        when they are needed, even after the store is closed; errors are raised then. In both cases
+        a workflow that joins the run later is read when it is needed."""
         workflows = _Documents(self.path.parent, lazily)
         with self._errors():
             if self._has_tables():
@@ -285,7 +289,7 @@ class Store:
         return workflows
 
     def _workflow(self, digest: str, *, lazily: bool) -> Workflow:
-        """One stored workflow. Raises InvalidError if there is none of this digest."""
+        """Read the stored workflow with this digest. Raises InvalidError if there is none."""
         with self._errors():
             query = "SELECT body FROM documents WHERE digest = ?"
             found = self._db.execute(query, (digest,)).fetchone()
@@ -305,15 +309,15 @@ class Store:
         return workflow if workflow.bag is None else expand(workflow.bag)
 
     def put_record(self, record: Record) -> None:
-        """Store the record of the files that the run reads on the submit host, durably."""
+        """Store durably the record of the files that the run reads on the submit host."""
         with self._errors():
             self._db.execute(_RECORDS)
             body = msgspec.msgpack.encode(record)
             self._db.execute("INSERT INTO records VALUES (?, ?)", (_digest(body), body))
 
     def record(self) -> Record | None:
-        """The record of the files that the run has read; None if there is none, as in emulated and
-        simulated runs."""
+        """The record of the files that the run read on the submit host. None if there is no record,
+        as in emulated and simulated runs."""
         # It takes the transfer methods with it, which most readers of a log do without.
         from wfrun.runners.run.reuse.identities import Record
 
@@ -328,8 +332,8 @@ class Store:
             return msgspec.msgpack.decode(found[1], type=Record)
 
     def checkpoint_sizes(self) -> list[tuple[int, int]]:
-        """(number of events before it, size in bytes) of each stored checkpoint, in ascending order
-        of the number."""
+        """(number of events before it, size in bytes) of each stored checkpoint, in ascending
+        order."""
         with self._errors():
             if not self._has_table("checkpoints"):
                 return []
@@ -338,8 +342,8 @@ class Store:
 
     def put_checkpoint(self, wfrun: str, body: bytes, surplus: Sequence[int] = ()) -> None:
         """Store ``body``, the checkpoint after all events so far. ``wfrun`` identifies the code
-        that made it. Removes the ``surplus`` checkpoints, each given by the number of events before
-        it."""
+        that made it. Removes the checkpoints ``surplus``, each identified by the number of events
+        before it."""
         if self.before_commit is not None:
             self.before_commit()
         with self._errors():
@@ -358,10 +362,10 @@ class Store:
                 raise
 
     def checkpoints(self, wfrun: str, before: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Yield the checkpoints that the code ``wfrun`` stored, each with the number of events
-        before it, the latest first. With ``before``, only those after at most this number of
-        events. Yields nothing from a file of another user, and no checkpoint after events that the
-        log does not have."""
+        """Yield (number of events before it, content) of each checkpoint that the code ``wfrun``
+        stored, the latest first. ``before``: only checkpoints after at most this number of events.
+        Yields nothing if the file belongs to another user. Skips checkpoints after more events than
+        the log has."""
         if not _is_ours(self.path):
             return
         # Damage of a cache is no damage of the log. Errors that concern both, the events show, too.
@@ -422,8 +426,8 @@ class Store:
         yield from self.load_more()
 
     def load_more(self) -> Iterator[AnyEvent]:
-        """Read the events after the last one that was read, up to the last event in the log when
-        reading begins. Later events are left out, because an engine may write faster than a reader
+        """Read the events after the last event read, up to the end that the log has when reading
+        begins. Later events are left out, because an engine may write faster than a reader
         reads."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         last = self._last_row()
@@ -444,8 +448,9 @@ class Store:
                 yield from events
 
     def seek(self, seq: int) -> None:
-        """Continue reading at the last group of events that begins at or before event number
-        ``seq``; at the start of the log if there is none."""
+        """Continue reading at the start of the group that contains event number ``seq``, or at the
+        start of the log if there is none. If the log ends before ``seq``, the last group is
+        taken."""
         with self._errors():
             (first,) = self._db.execute(
                 "SELECT max(first_seq) FROM events WHERE first_seq <= ?", (max(0, seq),)
@@ -453,8 +458,8 @@ class Store:
         self.next_seq = first if type(first) is int else 0
 
     def find(self, wanted: bytes) -> Iterator[tuple[int, AnyEvent]]:
-        """Yield the events whose JSON contains the bytes ``wanted``, with their numbers. Does not
-        change which event is read next."""
+        """Yield (number, event) of each event whose JSON contains the bytes ``wanted``. Does not
+        change the position of reading."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         with self._errors():
             if not self._has_tables():
@@ -478,8 +483,8 @@ class Store:
             yield from found
 
     def before(self, seq: int) -> Iterator[tuple[int, AnyEvent]]:
-        """Yield the events before event number ``seq``, the last one first, with their numbers.
-        Does not change which event is read next."""
+        """Yield (number, event) of the events before event number ``seq``, the last event first.
+        Does not change the position of reading."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         while seq > 0:
             with self._errors():
@@ -495,7 +500,7 @@ class Store:
             seq = row[0]
 
     def has_events(self) -> bool:
-        """Whether the log has an event, that is, whether the run has started."""
+        """Whether the log has an event, which means that the run has started."""
         with self._errors():
             return (
                 self._has_tables()
@@ -513,7 +518,7 @@ class Store:
             return self._db.execute("SELECT max(first_seq) FROM events").fetchone()[0]
 
     def _end(self) -> int:
-        """Number of events in the log, by its last row; 0 if that is damaged."""
+        """Number of events in the log, computed from its last row; 0 if that row is damaged."""
         row = self._db.execute(
             "SELECT first_seq, body FROM events WHERE length(body) <= ? "
             "ORDER BY first_seq DESC LIMIT 1", (ROW_BYTES,)
@@ -524,7 +529,7 @@ class Store:
             return 0
 
     def _rows(self, last: object) -> list[tuple[int, int, bytes]]:
-        """The next rows of the log, up to the ``last``."""
+        """Read the next rows of the log, at most `ROWS_PER_READ`, up to the row ``last``."""
         with self._errors():
             rows = self._db.execute(
                 "SELECT first_seq, version, CASE WHEN length(body) <= ? THEN body END FROM events "

@@ -1,8 +1,8 @@
-"""Serializes the state of a run, and restores it, so that a reader of a long log need not replay
-all events.
+"""Serializes the state of a run and restores it, so that a reader of a long log need not replay all
+events.
 
-The bytes are a pickle in which documents are named by their digests. They contain nothing that does
-not follow from the log, and only the wfrun that wrote them can read them.
+The serialized form is a pickle that names documents by their digests. It contains only what follows
+from the log. Only the version of wfrun that wrote it can read it.
 """
 
 from __future__ import annotations
@@ -30,23 +30,22 @@ _OTHERS: dict[str, Any] = {
         bytearray, bytes, list, dict, tuple,
     )
 }  # fmt: skip
-"""Classes outside of the engine that a state may hold, by name."""
+"""Classes outside the engine that a state may contain, by name."""
 
 
 def _document(digest: str) -> NoReturn:
-    """Placeholder of a document in the pickle, which `thaw` replaces by the document."""
+    """Stand for a document in the pickle. `thaw` replaces it by the document."""
     raise pickle.UnpicklingError(f"{digest}: read in `thaw`")
 
 
 def _all_documents() -> NoReturn:
-    """Placeholder of the mapping of documents in the pickle, which `thaw` replaces by its
-    argument."""
+    """Stand for the mapping of documents in the pickle. `thaw` replaces it by its argument."""
     raise pickle.UnpicklingError("documents are read in `thaw`")
 
 
 def freeze(core: Core) -> bytes:
-    """The state and the parts of a run between two events, as bytes. Raises pickle.PicklingError,
-    TypeError or AttributeError for content that cannot be pickled, such as a policy of the user."""
+    """Serialize the state and the parts of a run, between two events. Raises pickle.PicklingError,
+    TypeError or AttributeError if the content cannot be pickled, for example a user's policy."""
     run = core.run
     digests = {id(workflow): digest for digest, workflow in run.state.documents.items()}
     stream = io.BytesIO()
@@ -62,7 +61,7 @@ def freeze(core: Core) -> bytes:
 
 
 def _without_children(w: WorkflowState) -> Any:
-    """The pickled form of the state of a workflow, without ``children``, which follow from the
+    """The pickled form of a workflow's state, without ``children``, which is computed from the
     document."""
     reduced: Any = w.__reduce_ex__(5)
     call, arguments, (_, slots), *_ = reduced
@@ -70,8 +69,8 @@ def _without_children(w: WorkflowState) -> Any:
 
 
 class _Thawer(pickle.Unpickler):
-    """Unpickler that makes only objects of the engine and of a few collections, so that no bytes
-    can run code."""
+    """Unpickler that makes only objects of the engine and of a few standard classes, so that the
+    bytes cannot run code."""
 
     def __init__(self, body: bytes, documents: Mapping[str, Workflow]) -> None:
         super().__init__(io.BytesIO(body))
@@ -95,8 +94,8 @@ class _Thawer(pickle.Unpickler):
 
 
 def thaw(body: bytes, documents: Mapping[str, Workflow]) -> Core:
-    """Restore a core from the bytes of `freeze`. Raises what pickle raises for bytes that `freeze`
-    of this version has not made."""
+    """Restore a core from the bytes that `freeze` returned. Raises what pickle raises if this
+    version of `freeze` did not make the bytes."""
     run = _Thawer(body, documents).load()
     if not isinstance(run, Run):
         raise pickle.UnpicklingError("it holds no run")

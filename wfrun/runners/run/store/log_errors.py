@@ -1,4 +1,4 @@
-"""Errors of a run's log: which are transient, and which mean that the file is damaged."""
+"""Errors of a run's log. Distinguishes transient errors from damage of the file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PASSING = (
     "interrupted",
     "locking protocol",
 )
-"""Parts of SQLite's messages for errors that do not mean damage of the file. Python 3.10 has no
-error codes. Source: sqlite3ErrStr, SQLite 3.40."""
+"""Substrings of SQLite's messages for errors that do not mean damage of the file. Python 3.10 has
+no error codes. Source: sqlite3ErrStr, SQLite 3.40."""
 _DAMAGED_HINT = (
     "wfrun has changed nothing in it. Restore it from a backup or a snapshot of the file system; "
     "the outputs collected so far are in outputs/"
@@ -32,8 +32,8 @@ _DAMAGED_HINT = (
 
 
 Judge = Callable[[Path, os.stat_result], None]
-"""Called with the path of a file and the status of the opened file. Raises InvalidError for a file
-of another user."""
+"""Called with the path and the status of a file. Raises InvalidError if the file belongs to another
+user."""
 
 
 def damaged(path: Path, what: str) -> InvalidError:
@@ -44,8 +44,8 @@ def damaged(path: Path, what: str) -> InvalidError:
 
 
 def unfinished(path: Path) -> InfeasibleError:
-    """The error for a log with an unfinished last commit that this process may not write. SQLite
-    must roll such a commit back before it reads."""
+    """The error for a log whose last commit is unfinished, and which this process may not write.
+    SQLite must roll back the commit before it can read."""
     return InfeasibleError(
         "an engine ended while it wrote to the log, which cannot be mended here, as it cannot be "
         "written",
@@ -55,8 +55,8 @@ def unfinished(path: Path) -> InfeasibleError:
 
 
 def check_file(path: Path, judge: Judge | None) -> os.stat_result:
-    """Raise InvalidError if a log is not a regular file of its directory, InfeasibleError if this
-    user may not read it, and what ``judge`` raises. Returns the status of the file."""
+    """Return the status of a log file. Raises InvalidError if it is not a regular file,
+    InfeasibleError if this user may not read it, and what ``judge`` raises."""
     # Closing this descriptor releases no lock that SQLite has, as closing one to read would.
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -75,8 +75,8 @@ def check_file(path: Path, judge: Judge | None) -> os.stat_result:
 
 
 class LogErrors:
-    """Context manager that turns errors of SQLite and of the content into errors of wfrun that name
-    the file."""
+    """Context manager that turns errors of SQLite and errors in the content of the file into errors
+    of wfrun that name the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -127,7 +127,7 @@ class LogErrors:
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether SQLite finds no damage in a file; True also if this cannot be determined now."""
+    """Whether SQLite finds no damage in a file. True also if the file cannot be checked now."""
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
         try:
@@ -141,8 +141,8 @@ def _is_sound(path: Path) -> bool:
 
 
 def replay(core: Core, events: Iterable[AnyEvent], path: Path, first: int = 0) -> None:
-    """Interpret the events of a log; ``first`` is the number of the first one. Raises InvalidError,
-    with the number of the event, if an event does not follow from those before it."""
+    """Interpret the events of a log. ``first`` is the number of the first event. Raises
+    InvalidError, with the number of the event, if an event contradicts the events before it."""
     number = first - 1
     last: AnyEvent | None = None
 

@@ -1,8 +1,8 @@
 """Compression of the rows of a log.
 
-A row holds few events when tasks end one by one, and these are alike in every run. So each row is
-compressed by zlib (RFC 1950) with a preset dictionary of such events, which makes small rows a
-third to a fifth of their size.
+A row has few events when tasks end one by one, and such events look alike in every run. So each row
+is compressed by zlib (RFC 1950) with a preset dictionary of such events, which reduces small rows
+to a third to a fifth of their size.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import zlib
 
 LEVEL = 1
-"""Level of compression: it takes 3 µs per task. Level 9 saves a fifth more space in twice the
-time."""
+"""Compression level. Level 1 takes 3 µs per task. Level 9 saves another fifth of the space, but
+takes twice the time."""
 DICTIONARY = (
     b'{"event":"files-discarded","at_s":17,"site":0,"files":[[0,1],[0,'
     b'{"event":"transfer-ended","at_s":17,"workflow":0,"file":1,"source":0,"destination":-1,'
@@ -23,20 +23,21 @@ DICTIONARY = (
     b'"sizes":[],"digests":[],"message":null,"packed":null}}\n'
     b'{"event":"attempt-placed","at_s":17,"key":"r.0.1.1","workflow":0,"task":1,"site":0}\n'
 )
-"""Dictionary of the compression. It is a part of the format: a log is read with the dictionary with
-which it was written."""
+"""Preset dictionary of the compression. It is part of the format: a log can only be read with the
+dictionary with which it was written."""
 
 
 def packed(lines: bytes) -> bytes:
-    """The lines, compressed unless that makes them longer."""
+    """Compress the lines of a row. Returns them uncompressed if compression would make them
+    longer."""
     compressor = zlib.compressobj(LEVEL, zdict=DICTIONARY)
     body = compressor.compress(lines) + compressor.flush()
     return body if len(body) < len(lines) else lines
 
 
 def unpacked(body: bytes, max_bytes: int) -> bytes:
-    """The lines of a row, unpacked if the row is packed. Raises ValueError if a packed row is
-    damaged, or if its lines take more than ``max_bytes``."""
+    """The lines of a row, decompressed if necessary. Raises ValueError if a packed row is damaged,
+    or if its lines take more than ``max_bytes``."""
     if not body.startswith(b"x"):  # a line begins with a brace
         return body
     decompressor = zlib.decompressobj(zdict=DICTIONARY)

@@ -1,4 +1,4 @@
-"""Escapes undecodable bytes in events, since the log and ``--json`` are UTF-8."""
+"""Escapes undecodable bytes in events, because the log and ``--json`` are UTF-8."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def storable(event: _E) -> _E:
-    """The event, with escapes such as ``\\udcff`` for undecodable bytes. Hosts may print any bytes,
-    which become parts of messages."""
+    """Return the event with undecodable bytes replaced by escapes such as ``\\udcff``. Messages may
+    contain any bytes, because hosts may print any."""
     try:
         _ENCODER.encode(event)
     except UnicodeEncodeError:

@@ -1,10 +1,10 @@
-"""Large workflows in the log's file. They are divided into parts, of which a reader loads those it
-needs.
+"""Large workflows in the log file. They are divided into parts, and a reader loads only the parts
+it needs.
 
-Reading all tasks and files of a workflow of a million tasks takes 4 s and a gigabyte of memory,
-whereas a progress display needs the names of a few tasks. A part has 2,000 tasks, files, parents or
-children, in MessagePack. A divided document consists of the workflow without these sequences and of
-the digests of all parts. It is encoded as an array, whereas an undivided document is a map.
+Reading all tasks and files of a workflow of a million tasks takes 4 s and a gigabyte of memory, but
+a progress display needs the names of only a few tasks. A part has 2,000 tasks, files, parents or
+children, in MessagePack. A divided document has the workflow without these sequences, and the
+digests of all parts. It is encoded as an array, whereas an undivided document is a map.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import msgspec
 from wfrun.engine.model import File, Task, Workflow
 
 MIN_TASKS = 20_000
-"""Minimum number of tasks of a workflow that is divided. Reading a smaller one takes less than 0.1
-s."""
+"""Minimum number of tasks of a workflow that is divided. Reading a smaller workflow takes less than
+0.1 s."""
 PART_LENGTH = 2000
 MAX_PARTS = 50
-"""Maximum number of parts of a sequence that a reader keeps in memory. A reader of all tasks of a
-large workflow then needs little memory."""
+"""Maximum number of parts of a sequence that a reader keeps in memory, so that reading all tasks of
+a large workflow takes little memory."""
 
 T = TypeVar("T")
 ReadPart = Callable[[str], bytes]
-"""Returns the part that has the given digest."""
+"""Returns the part with the given digest."""
 Links = tuple[int, ...]
 
 
 class _Listing(msgspec.Struct, frozen=True, array_like=True):
-    """The parts of a sequence."""
+    """Length of a sequence, and the digests of its parts."""
 
     length: int
     digests: tuple[str, ...]
 
 
 class Divided(msgspec.Struct, frozen=True, array_like=True):
-    """A document that is divided."""
+    """A divided document: a workflow whose sequences are stored in parts."""
 
     workflow: Workflow
-    """Without tasks, files and parents."""
+    """The workflow without tasks, files and parents."""
     tasks: _Listing
     files: _Listing
     parents: _Listing
@@ -49,13 +49,13 @@ class Divided(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_divided(body: bytes) -> bool:
-    """Whether a document names parts."""
+    """Whether a document is divided into parts."""
     return bool(body) and body[0] & 0xF0 == 0x90  # an array of few elements
 
 
 def divide(workflow: Workflow, put: Callable[[bytes], str]) -> bytes:
-    """The document that names the parts of a workflow; ``put`` stores a part and returns its
-    digest."""
+    """Divide a workflow into parts, and return the document that names them. ``put`` stores a part
+    and returns its digest."""
     encode = msgspec.msgpack.Encoder().encode
 
     def listing(items: Sequence[Any]) -> _Listing:
@@ -72,7 +72,7 @@ def divide(workflow: Workflow, put: Callable[[bytes], str]) -> bytes:
 
 
 class StoredSequence(Sequence[T], Generic[T]):
-    """Items that are read, a part at a time, when they are needed."""
+    """A sequence whose items are read when they are needed, a part at a time."""
 
     def __init__(self, listing: _Listing, kind: Any, read: ReadPart) -> None:
         self._listing, self._read = listing, read
@@ -121,13 +121,13 @@ class StoredSequence(Sequence[T], Generic[T]):
 
 
 class StoredParents(StoredSequence[Links]):
-    """The predecessors of each task, and in ``children`` the successors."""
+    """The predecessors of each task. The attribute ``children`` has the successors of each task."""
 
     children: StoredSequence[Links]
 
 
 def on_demand(body: bytes, read: ReadPart) -> Workflow:
-    """The workflow of a divided document, whose parts are read when they are needed."""
+    """The workflow of a divided document. Its parts are read when they are needed."""
     divided = msgspec.msgpack.decode(body, type=Divided)
     parents = StoredParents(divided.parents, Links, read)
     parents.children = StoredSequence(divided.children, Links, read)
@@ -140,7 +140,7 @@ def on_demand(body: bytes, read: ReadPart) -> Workflow:
 
 
 def whole(body: bytes, read: ReadPart) -> Workflow:
-    """The workflow of a divided document, with all parts."""
+    """The workflow of a divided document, with all parts read."""
     found = on_demand(body, read)
     return msgspec.structs.replace(
         found, tasks=list(found.tasks), files=list(found.files), parents=list(found.parents)
