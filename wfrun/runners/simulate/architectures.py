@@ -1,7 +1,7 @@
 """Resource management architectures (thesis section 5.1.2): the resource managers of a simulated
-grid, and the routing of arriving bags to them.
+grid, and the assignment of arriving bags to them.
 
-A resource manager is a queue of the core together with its sites.
+A resource manager is a queue of the core, together with the sites that this queue serves.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from wfrun.engine.fitting.names import look_up
 from wfrun.engine.model import SiteSpec
 
 Parts = Mapping[int, Sequence[int] | None]
-"""The parts into which a bag is divided, by number of the queue that gets the part. A part is a
-list of task numbers; None: the whole bag."""
+"""The parts of a bag, by number of the queue that gets the part. A part is a list of task numbers;
+None: the whole bag."""
 
 
 class Architecture(ABC):
-    """The resource managers of one run."""
+    """The resource managers of a simulated run."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -36,11 +36,11 @@ class Architecture(ABC):
 
     @abstractmethod
     def route(self, user: str, cluster: int, tasks: int) -> Parts:
-        """Divide a bag of ``tasks`` tasks, which a user of ``cluster`` submits now, among the
-        queues."""
+        """Divide a bag among the queues. A user of ``cluster`` submits the bag, of ``tasks`` tasks,
+        now."""
 
     def ended(self, queue: int) -> None:  # noqa: B027 - only some architectures need it
-        """Called when a task of the queue is done, or has failed for good."""
+        """Called when a task of a queue is done, or has failed without further retry."""
 
 
 class Central(Architecture):
@@ -61,7 +61,7 @@ class Central(Architecture):
 
 
 class Separated(Architecture):
-    """SEP-C: a queue for each site. The bags of a user go to the queue of the user's site."""
+    """SEP-C: a queue for each site. The bags of a user go to the queue of the user's own site."""
 
     name = "sep-c"
     summary = "a resource manager for each site, each with its own users"
@@ -90,7 +90,7 @@ class Flocking(Architecture):
         super().__init__(state, sites)
         self._current: dict[str, int] = {}
         self._unfinished = [0] * len(sites)
-        """By site: number of tasks sent there that have not ended."""
+        """Number of tasks sent to each site that have not ended."""
 
     def queues(self) -> tuple[tuple[int, ...], ...]:
         return tuple((site,) for site in range(self.site_count))
@@ -113,14 +113,14 @@ class Flocking(Architecture):
         return parts
 
     def _next(self, site: int) -> int:
-        """The site after this one in the order of the catalog; after the last, the first."""
+        """The next site in the order of the catalog. The first site follows the last."""
         return (site + 1) % self.site_count
 
     def ended(self, queue: int) -> None:
         self._unfinished[queue] -= 1
 
     def _idle(self, site: int) -> int:
-        """Processors of a site that are neither in use nor needed by waiting tasks. 0 or less while
+        """Processors of a site that are neither in use nor needed by waiting tasks. At most 0 while
         tasks wait at the site."""
         # The core counts cores of placed tasks and of replicas; ``_unfinished`` also counts tasks
         # that wait in the queue, but no replicas. The larger of the two counts.
@@ -130,7 +130,7 @@ class Flocking(Architecture):
 
 
 class FlockingByBag(Flocking):
-    """FCONDOR with whole bags. All tasks of a bag go to one queue. If the last of them has to wait,
+    """FCONDOR with whole bags. All tasks of a bag go to one queue. If its last task has to wait,
     the user's next bag goes to the next site. The thesis does not say whether users move within a
     bag."""
 

@@ -14,15 +14,15 @@ from wfrun.parsers.logs import LoggedJob, load_of
 from wfrun.sites.simulated.queues import SimulatedJob, simulated_jobs
 
 WARM_UP_S = 2 * 86400.0
-"""Time for which the background runs alone, in seconds. Workflows then meet a queue in its usual
-state."""
+"""Time for which only the background jobs run, in seconds. Workflows then find queues in their
+usual state."""
 HORIZON_S = 30 * 86400.0
 """Length of the background after the warm-up, in seconds."""
 
 
 def unfit(jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec]) -> list[str]:
-    """A warning for each site for which some jobs are too large. These jobs are left out at the
-    site."""
+    """Return a warning for each site that is too small for some jobs. These jobs are left out at
+    the site."""
     return [
         f"site {site.name}: {larger} of {len(jobs)} background jobs are larger than its "
         f"{site.slots} slots and left out"
@@ -34,13 +34,13 @@ def unfit(jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec]) -> list[str]:
 def background_of(
     jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec], load: float | None, seed: int
 ) -> Mapping[str, list[SimulatedJob]]:
-    """Jobs of other users for each site, by name of the site, from a window of the log that begins
-    at a random time.
+    """Choose the jobs of other users for each site, by name of the site: a window of the log that
+    begins at a random time.
 
-    A site gets the jobs that fit it. With ``load``, the times between submissions are scaled so
-    that the jobs request this share of the site. The beginning of the window depends on the site
-    and on ``seed``. If the log is shorter than the simulation, it is repeated. Raises InvalidError
-    if fewer than two jobs fit a site.
+    A site gets only jobs that fit it. With ``load``, the times between submissions are scaled so
+    that the jobs request the fraction ``load`` of the site. The begin of the window depends on the
+    site and on ``seed``. The log is repeated if it is shorter than the window. Raises InvalidError
+    if fewer than two jobs fit a site, or if all jobs that fit have the same submission time.
     """
     return {spec.name: _for_site(jobs, spec, load, Random(f"{seed}/{spec.name}")) for spec in sites}
 

@@ -1,6 +1,6 @@
-"""One simulated workload of bags. The tasks of a bag are submitted when the bag arrives, tasks of a
-log when their jobs were submitted. They go to the resource managers of an architecture; attempts
-are counted."""
+"""Simulates a workload of bags, and counts attempts. The tasks of a bag are submitted when the bag
+arrives; the tasks of a bag from a log are submitted when their jobs were submitted. An architecture
+assigns the tasks to its resource managers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from wfrun.runners.simulate.simulation import Platform, Simulation
 from wfrun.sites.simulated.site import ARRIVALS, LAST
 
 LATER = 2
-"""Done tasks are counted at the time of the last arrival, and again at this multiple of it."""
+"""Done tasks are counted at the time of the last arrival, and at this multiple of that time."""
 
 
 class AttemptTally:
-    """Counts of attempts, and the processor time that they held.
+    """Number of attempts and of done tasks, and the processor time that attempts used. Each attempt
+    uses one processor.
 
     ``until_s`` is the time of the last arrival. The numbers of tasks that are done by ``until_s``
     and by LATER times ``until_s`` measure the throughput of an architecture (thesis section 5.4.5).
-    The use of processors is measured until the last arrival, because the sites run empty
-    afterwards.
+    Utilization is measured only until the last arrival, because the sites run empty afterwards.
     """
 
     def __init__(self, until_s: float) -> None:
@@ -43,15 +43,16 @@ class AttemptTally:
         self.used_s = 0.0
         """Processor seconds of all attempts."""
         self.wasted_s = 0.0
-        """Processor seconds of attempts, except the first successful attempt of each task."""
+        """Processor seconds of attempts that did not complete their task: failed attempts and
+        surplus replicas."""
         self.used_in_time_s = 0.0
-        """Processor seconds up to ``until_s``."""
+        """Processor seconds that attempts used until ``until_s``."""
         self._done: set[str] = set()
-        """Ids of the done tasks: the prefix that the keys of all attempts of a task share."""
+        """Done tasks, by the part of the attempt's key that all attempts of a task share."""
 
     def ended(self, event: ev.AttemptEnded) -> bool:
-        """Count an attempt that has ended. Returns whether it is the first successful attempt of
-        its task."""
+        """Count an ended attempt. Returns whether it completed its task, as the first successful
+        attempt."""
         outcome = event.outcome
         task = event.key.rpartition(".")[0]
         first = outcome.cause == "done" and task not in self._done
@@ -74,10 +75,10 @@ _NO_PARENTS: tuple[int, ...] = ()
 
 
 class BagsOutcome(msgspec.Struct, frozen=True):
-    """The outcome of a workload. Lists are by bag, in order of arrival."""
+    """The outcome of a workload. Each list has one item per bag, in order of arrival."""
 
     makespans_s: list[float]
-    """Time from the arrival of each bag to the end of its last task, in seconds."""
+    """Makespan of each bag: time from its arrival to the end of its last task, in seconds."""
     work_s: list[float]
     """Sum of the run times of the tasks of each bag, in seconds on the reference processor."""
     sizes: list[int]
@@ -88,12 +89,11 @@ class BagsOutcome(msgspec.Struct, frozen=True):
 def simulate_bags(
     workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
 ) -> BagsOutcome:
-    """Simulate a workload until all bags have ended. Policies know the estimates of run times;
-    tasks run for their actual run times. Users have different priorities, which depend on the seed
-    only.
+    """Simulate a workload until all bags have ended. Policies know the estimated run times; tasks
+    take their actual run times. Users have different priorities, which depend only on the seed.
 
-    Raises InvalidError for an unknown architecture, if the workload and the platform have different
-    numbers of clusters, and for a policy that leaves tasks unplaced.
+    Raises InvalidError if the architecture is unknown, if the workload and the platform have
+    different numbers of clusters, or if the policy leaves tasks unplaced.
     """
     if len(workload.clusters) != len(platform.catalog.sites):
         raise InvalidError(
@@ -141,18 +141,17 @@ class BagSubmission:
         self._workload = workload
         self._priorities = _priorities(workload, settings.seed)
         self._runtimes_s: list[array[float]] = []
-        """By workflow: run times of its tasks on the reference processor."""
+        """Run times of the tasks of each workflow, in seconds on the reference processor."""
         self._bag_of: list[int] = []
-        """By workflow: number of the bag."""
+        """Number of the bag to which each workflow belongs."""
         self._queue_of: list[int] = []
-        """By workflow: number of the queue."""
+        """Number of the queue to which each workflow was sent."""
         self.ends_s = [0.0] * len(workload.bags)
-        """Time at which the last task of each bag ended, in seconds, by bag. The end may be
-        reported to the core later."""
+        """End of the last task of each bag, in seconds. The core may learn of the end later."""
         self._failed: set[tuple[int, int]] = set()
-        """Tasks (workflow, task) that have failed for good."""
+        """(workflow, task) of each task that has failed without further retry."""
         self._next = 0
-        """Number of the submission that comes next."""
+        """Number of the next submission."""
         self.simulation.begin(-1, self._routes.queues())
         self._plan()
 
@@ -161,8 +160,8 @@ class BagSubmission:
         self.ends_s[bag] = max(self.ends_s[bag], at_s)
 
     def _plan(self) -> None:
-        """Schedule the next submission; tasks that end at its time end first. After the last
-        submission, post the end of submissions."""
+        """Schedule the next submission, after the ends of tasks at the same time. After the last
+        submission, post that submissions have ended."""
         clock = self.simulation.clock
         if self._next < len(self._submissions):
             clock.schedule(self._submissions[self._next].at_s, self._arrive, ARRIVALS)
@@ -221,8 +220,8 @@ class BagSubmission:
                 del self._documents[event.digest]  # the state has it
 
     def _has_failed(self, workflow: int, task: int) -> bool:
-        """Whether a task has failed for good. Returns true only once per task, although several of
-        its attempts may have ended in one turn."""
+        """Whether a task has failed without further retry. Returns True only once per task,
+        although several of its attempts may end in one turn of the loop."""
         failed = self.simulation.state.workflows[workflow].status[task] == TaskStatus.FAILED
         if not failed or (workflow, task) in self._failed:
             return False
@@ -233,7 +232,8 @@ class BagSubmission:
 def document_of(
     name: str, bag: SubmittedBag, estimates_s: Sequence[float], priority: int
 ) -> Workflow:
-    """The bag as a document, with these run times of its tasks."""
+    """Return the bag as a workflow whose tasks have the estimated run times ``estimates_s``, in
+    seconds."""
     tasks = [
         Task(str(i), bag.application, bag.application, runtime_s=s, priority=priority)
         for i, s in enumerate(estimates_s)

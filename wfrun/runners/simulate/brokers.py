@@ -1,8 +1,8 @@
-"""Several brokers in one simulated world, each with an engine of its own (thesis section 6.2.1).
+"""Simulates several brokers, each with its own engine, in one world (thesis section 6.2.1).
 
-A broker schedules one workflow. It knows its own placements immediately, and learns of the tasks of
-other brokers from the reports of the sites, at intervals. Head nodes serve submissions and copies.
-The outputs of a task return to the submission site before its successors become eligible.
+A broker schedules one workflow. It knows its own placements immediately, but learns of other
+brokers' tasks only from the periodic reports of the sites. Head nodes process submissions and
+copies. The outputs of a task return to the submission site before its successors become eligible.
 """
 
 from __future__ import annotations
@@ -38,35 +38,36 @@ class BrokerWorld(msgspec.Struct, frozen=True):
     head: HeadModel = HeadModel()
     background: Mapping[str, Sequence[SimulatedJob]] = {}
     status_s: float = 10.0
-    """Interval of the reports from which brokers learn of the load that others cause, in
-    seconds."""
+    """Interval at which sites report the load that other brokers and users cause, in seconds."""
     apart_s: float = 0.0
-    """Time between the starts of two brokers, in seconds."""
+    """Time between the starts of two successive brokers, in seconds."""
     returns: bool = True
     """Whether outputs return to the submission site before successors become eligible."""
     own_speed: bool = False
-    """Whether run times depend on the speed of the site. False: a task takes equally long at all
-    sites, as do programs that only wait."""
+    """Whether run times depend on the speed of the site. False: a task takes the same time at all
+    sites, as a program that only sleeps does."""
 
 
 class BrokerRun(msgspec.Struct, frozen=True):
-    """A run of several brokers that has ended."""
+    """The outcome of a simulation of several brokers."""
 
     logs: tuple[list[ev.Event], ...]
-    """The events of each broker. In its log the workflow has the number 0 and the digest ``0``."""
+    """The events of each broker. In the log of a broker its workflow has the number 0 and the
+    digest ``0``."""
     ready_s: Mapping[str, float]
-    """Time at which all inputs of an attempt were at its site, in seconds, by key of the
-    attempt."""
+    """Time at which all inputs of an attempt were at its site, by key of the attempt, in
+    seconds."""
     loads: Mapping[str, Sequence[tuple[float, float]]]
-    """By site: (time in s, load of the head node from then on); 1 is 100%."""
+    """Load of the head node of each site, as (time in seconds, load from then on). A load of 1 is
+    100%."""
 
 
 def simulate_brokers(
     workflows: Sequence[Workflow], world: BrokerWorld, settings: ev.Settings
 ) -> BrokerRun:
-    """Run each workflow by a broker of its own, until all have ended. Equal arguments give equal
-    logs. Raises InvalidError for workflows and sites that a simulation refuses, and ValueError for
-    an unknown submission site."""
+    """Simulate a broker for each workflow, until all brokers have ended. Equal arguments give equal
+    logs. Raises InvalidError for workflows and sites that cannot be simulated, and ValueError if
+    the submission site is unknown."""
     shared = _Shared(world, settings.seed)
     brokers = [_Broker(number, w, shared, settings) for number, w in enumerate(workflows)]
     _synchronously(shared.run(brokers))
@@ -125,9 +126,9 @@ class _Shared:
     def copy(
         self, source: int, destination: int, size_bytes: int, then: Callable[[float], None]
     ) -> None:
-        """Copy a file: both head nodes first work on it, then its bytes move. ``then`` is called
-        with the time in seconds for which the bytes moved, without the work of the head nodes. A
-        copy within a site takes no time."""
+        """Copy a file. The head node of the source and then that of the destination work on the
+        copy; then its bytes move. ``then`` is called with the time in seconds that the bytes took,
+        without the work of the head nodes. A copy within a site takes no time."""
         if source == destination:
             then(0.0)
             return
@@ -183,10 +184,11 @@ class _Broker:
         core.run.is_watched = False
         self._sizes = [file.size_bytes or 0 for file in workflow.files]
         self._site_of: dict[str, int] = {}
-        """The site of each open attempt, by key."""
+        """Site number of each open attempt, by key."""
         self._task_of: dict[str, int] = {}
         self._cancelled: set[act.CopyFile] = set()
-        """Cancelled copies. Their end is not reported, but they still load head nodes and links."""
+        """Cancelled copies. They are not reported when they end, but still load head nodes and
+        links."""
         self._inbox: list[ev.Event] = []
         self._loop: Coroutine[Any, Any, None] | None = Loop(core, self, self, self).run()
         self._loop.send(None)  # up to its first wait for events
@@ -214,8 +216,8 @@ class _Broker:
                 self._loop = None
 
     def receive(self, event: ev.Event) -> None:
-        """Callback of the sites. The end of an attempt is posted only after the outputs of the task
-        have returned; other events are posted at once."""
+        """Receive an event from a site. The end of an attempt is posted only after the outputs of
+        the task have returned; any other event is posted at once."""
         if isinstance(event, ev.AttemptEnded):
             self._return(event)
         else:
@@ -259,7 +261,7 @@ class _Broker:
         """Do nothing."""
 
     def dispatch(self, action: act.Action) -> None:
-        """Carry an action out."""
+        """Carry out an action."""
         if isinstance(action, act.SubmitAttempts):
             for key, _, task in action.attempts:
                 self._submit(action.site, key, task)
@@ -324,14 +326,14 @@ class _Broker:
 
 
 class _Pause:
-    """Lets the world go on until the broker has events."""
+    """Awaitable that suspends a broker's loop until the simulated world has events for it."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield
 
 
 def _synchronously(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that never suspends."""
+    """Run a coroutine that never suspends. Raises AssertionError if it suspends."""
     try:
         work.send(None)
     except StopIteration:

@@ -1,4 +1,4 @@
-"""One simulated run of parallel jobs, beside other users' jobs."""
+"""Simulates a run of parallel jobs, together with other users' jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wfrun.runners.simulate.simulation import Platform, begun
 from wfrun.sites.simulated.model import SiteModel
 
 DEFAULT_LRM = "easy"
-"""Default queue model: EASY backfilling, as most batch systems schedule parallel jobs."""
+"""Default queue model: EASY backfilling, by which most batch systems schedule parallel jobs."""
 
 
 def simulate_jobs(
@@ -26,11 +26,13 @@ def simulate_jobs(
     *,
     skip_bad_lines: bool = False,
 ) -> tuple[list[str], RunState]:
-    """Simulate the jobs of a plan, which arrive at ``arrivals_s`` after the start, together with
-    other users' jobs from the log ``background``. ``skip_bad_lines``: drop lines of that log that
-    cannot be read. ``run_dir`` is the new directory of the run's log; None: the log is not kept.
+    """Simulate the jobs of a plan together with other users' jobs from the log ``background``
+    (None: no other jobs). ``arrivals_s`` are the arrival times of the plan's jobs in seconds after
+    the start. ``lrm`` is the queue model; None: `DEFAULT_LRM`. ``skip_bad_lines``: drop unreadable
+    lines of the background log. ``run_dir`` is the new directory of the run's log; None: the log is
+    not kept.
 
-    Returns remarks on the log, and the final state. Raises InvalidError.
+    Returns remarks on the background log, and the final state. Raises InvalidError.
     """
     remarks: list[str] = []
     jobs, start_s = {}, 0.0

@@ -1,7 +1,7 @@
-"""Parallel jobs over several clusters at once, in virtual time (thesis chapter 2).
+"""Simulates parallel jobs that run at several clusters at once (thesis chapter 2).
 
 The placement queue and the policies are those of real runs (`wfrun.engine.jobs.coallocation`). The
-core takes no part: docs/decisions/0018-grids-of-jobs-do-without-the-core.md says why.
+core is not used: docs/decisions/0018-grids-of-jobs-do-without-the-core.md explains why.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from wfrun.engine.jobs.coallocation import (
 
 
 class CoallocatedJob(NamedTuple):
-    """A job of a simulation."""
+    """A simulated job."""
 
     arrival_s: float
     request: PlacementRequest
 
 
 class CoallocatedSchedule(NamedTuple):
-    """When and where each job ran, in the order of the jobs."""
+    """Times and placement of each job, in the order of the jobs. Times in seconds."""
 
     start_s: array[float]
-    """Time at which the job was placed, which is also its start."""
+    """Time at which the job was placed and started."""
     end_s: array[float]
     placements: list[Placement]
 
@@ -48,17 +48,17 @@ def simulate_coallocated(
     poll_s: float | None = None,
     blocks: bool = False,
 ) -> CoallocatedSchedule:
-    """Run all jobs to their end on clusters with these numbers of processors.
+    """Simulate until all jobs have ended. ``processors`` has the size of each cluster.
 
-    ``jobs`` are in the order of arrival. ``run_time_s`` returns the run time of a job (its number)
-    with a placement, in seconds. Without ``poll_s`` the queue is scanned at each arrival and end.
-    With ``poll_s`` it is scanned at multiples of ``poll_s`` seconds, and an arriving job is tried
-    alone at its arrival. Of events at the same time, ends come first, then the scan, then arrivals.
-    If the queue ``blocks``, a scan stops at the first job that cannot be placed, and no job
-    overtakes another.
+    ``jobs`` are in the order of arrival. ``run_time_s`` returns the run time in seconds of a job,
+    given by its number, with a placement. If ``poll_s`` is None, the queue is scanned at each
+    arrival and end. Otherwise it is scanned at multiples of ``poll_s`` seconds, and an arriving job
+    is also tried on its own at its arrival. Of events at the same time, ends come first, then the
+    scan, then arrivals. With ``blocks`` a scan stops at the first job that cannot be placed, so
+    that no job overtakes another.
 
-    Cost: an event takes the logarithm of the number of running jobs, a scan the number of waiting
-    jobs. Raises ValueError for a job that does not fit the empty clusters.
+    Cost: logarithmic in the number of running jobs for an event, linear in the number of waiting
+    jobs for a scan. Raises ValueError if a job does not fit the empty clusters.
     """
     return _Simulation(jobs, processors, policy, run_time_s, links, poll_s, blocks).run()
 
@@ -81,8 +81,8 @@ class _Simulation:
         self._idle = IdleProcessors(processors)
         self._queue: PlacementQueue[int] = PlacementQueue(policy, links)
         self._unplaced = -1
-        """Version of the idle processors at which no waiting job could be placed. A scan at the
-        same version is skipped."""
+        """Version of the idle processors for which the last scan placed no job. A further scan of
+        the same version is skipped."""
         self._ends: list[tuple[float, int]] = []
         self._start_s = array("d", [inf]) * len(jobs)
         self._end_s = array("d", [inf]) * len(jobs)

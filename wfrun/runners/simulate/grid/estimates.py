@@ -1,4 +1,4 @@
-"""Estimates of a site: when it would start a job, and its load."""
+"""Estimates of a site: the start time of a further job, and the load."""
 
 from __future__ import annotations
 
@@ -25,20 +25,23 @@ class Estimates(Protocol):
         """Called when a running job has ended."""
 
     def correct(self) -> None:
-        """Called when the end of a job at another site has changed expected run times."""
+        """Called when the end of a job at another site has changed expected run times at this
+        site."""
 
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
-        """The time at which a job would start if it were submitted now, in seconds."""
+        """Time at which a job of this size and length would start if it were submitted now, in
+        seconds."""
 
     def sums(self, now_s: float) -> OpenSums:
-        """Sums over the open jobs, with up-to-date waits: the actual wait of a started job, the
-        planned wait of a waiting job."""
+        """Sums over the open jobs, with up-to-date waits. The wait of a started job is actual, that
+        of a waiting job is planned."""
 
     def loads(self) -> OpenSums:
-        """The sums without an update of the waits, which may be out of date."""
+        """Sums over the open jobs, with waits that may be out of date."""
 
     def overdue_work(self, now_s: float) -> float:
-        """See `wfrun.engine.jobs.open_sums.Overdue.work`."""
+        """Sum over the overdue jobs of work times delay, in core-seconds times seconds
+        (`wfrun.engine.jobs.open_sums.Overdue.work`)."""
 
     def last_end_s(self, now_s: float) -> float:
         """Time at which all jobs of the site are expected to have ended."""
@@ -51,27 +54,27 @@ class _Open(msgspec.Struct, gc=False):
     length_s: float
     submitted_s: float
     wait_s: float = 0.0
-    """Actual wait of a started job, planned wait of a waiting job, in seconds."""
+    """Wait in seconds: actual for a started job, planned for a waiting job."""
 
 
 class LrmEstimates:
     """Estimates from the plan of the LRM itself, which uses the run times given at submission.
 
-    Cost of a question: constant while the plan of the LRM does not change, otherwise proportional
-    to the number of waiting jobs.
+    Cost of a query: constant while the plan of the LRM does not change, otherwise linear in the
+    number of waiting jobs.
     """
 
     def __init__(self, lrm: Lrm, *, remembers: bool = False) -> None:
-        """``remembers``: whether ended jobs still count in the sums."""
+        """``remembers``: the sums still include jobs that have ended."""
         self._lrm = lrm
         self._remembers = remembers
         self._open: dict[int, _Open] = {}
         self._waiting: dict[int, None] = {}
         self._overdue: Overdue[int] = Overdue()
-        """The running jobs. Waiting jobs do not count, because they are planned anew while a job is
-        overdue."""
+        """Running jobs that may become overdue. Waiting jobs do not count, because the LRM renews
+        its plan while a job is overdue."""
         self._new: list[int] = []
-        """Jobs submitted since the latest question."""
+        """Jobs submitted since the latest call of ``sums``."""
         self._sums = OpenSums()
         self._plan = -1
         """Number of the plan from which the waits of the waiting jobs were taken."""
@@ -95,7 +98,7 @@ class LrmEstimates:
             self._sums.remove(one.cores, one.length_s, one.submitted_s, one.wait_s)
 
     def correct(self) -> None:
-        """Do nothing: an LRM does not change requests."""
+        """Do nothing, because an LRM does not change requested run times."""
 
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
         return self._lrm.estimate_start_s(cores, length_s, now_s)
@@ -123,7 +126,7 @@ class LrmEstimates:
         return self._overdue.work(now_s)
 
     def _starts(self, job: _Open, start_s: float) -> None:
-        """Note the actual or planned start of a job."""
+        """Set the actual or planned start of a job."""
         wait_s = start_s - job.submitted_s
         self._sums.wait(job.cores, job.length_s, wait_s - job.wait_s)
         job.wait_s = wait_s

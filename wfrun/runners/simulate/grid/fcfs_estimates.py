@@ -1,4 +1,4 @@
-"""The point-valued prediction of the waits in a first-come, first-served queue (thesis section
+"""Predictions of waits in a first-come, first-served queue, as single values (thesis section
 7.3.1), for simulations of many jobs."""
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ from wfrun.engine.jobs.open_sums import OpenSums
 from wfrun.engine.prediction.waits.point import FcfsPlan, doubled_s
 
 ExpectedS = Callable[[int], float]
-"""The run time that a job is currently expected to have at the site, in seconds."""
+"""Returns the run time that a job is currently expected to have at the site, in seconds."""
 
 
 EXACT = 500
-"""Maximum number of open jobs for which a plan is exact. In longer queues the plan is renewed only
-after more than one deviation for each ``EXACT`` open jobs. Reason: the cost of a plan is
-proportional to the number of jobs, and a burst leaves thousands."""
+"""Maximum number of open jobs for which the plan is exact. The plan of a longer queue is renewed
+only after more deviations than the number of open jobs divided by ``EXACT``, because the cost of a
+plan is linear in the number of jobs, and a burst leaves thousands of jobs."""
 
 
 class FcfsEstimates:
-    """Plan of a first-come, first-served queue, by the expected run times of its jobs. Implements
+    """Plan of a first-come, first-served queue, from the expected run times of its jobs. Implements
     `Estimates`.
 
     A deviation is a job that starts or ends at another time than expected, an overdue job, or a
-    change of an expected run time. After a deviation the plan is renewed before the next question,
-    as in the simulations of the thesis; long queues tolerate a few deviations (``EXACT``).
-    Amortized cost of a question: without deviations, constant for a job of one core; otherwise at
-    most ``EXACT`` jobs for each deviation.
+    change of an expected run time. After a deviation the plan is renewed before the next query, as
+    in the simulations of the thesis; the plan of a long queue tolerates a few deviations
+    (``EXACT``). Amortized cost of a query: without deviations, constant for a job of one core;
+    otherwise at most ``EXACT`` jobs per deviation.
     """
 
     def __init__(
         self, processors: int, expected_s: ExpectedS, kinds: Sequence[int] | None = None
     ) -> None:
         """``kinds`` has a number for each job; jobs with equal numbers have equal expected run
-        times. It is needed if expected run times change while jobs wait or run; the caller then
-        calls `correct`. None: expected run times do not change."""
+        times. Give it if expected run times change while jobs wait or run, and call `correct` after
+        a change. None: expected run times do not change."""
         self._processors = processors
         self._expected_s = expected_s
         self._kinds = kinds
         self._cores: dict[int, int] = {}
-        """Cores of all open jobs."""
+        """Cores of each open job."""
         self._lengths_s: dict[int, float] = {}
         """Expected run time of each open job, in seconds."""
         self._submitted_s: dict[int, float] = {}
@@ -49,7 +49,7 @@ class FcfsEstimates:
         """Waiting jobs, in the order of the queue."""
         self._started_s: dict[int, float] = {}
         self._planned_s: dict[int, float] = {}
-        """Planned or actual start of each open job, in seconds."""
+        """Start of each open job in seconds: actual if it runs, planned if it waits."""
         self._plan = FcfsPlan(processors, (), -inf)
         self._deviations = 0
         """Number of deviations since the plan was made."""
@@ -88,19 +88,19 @@ class FcfsEstimates:
         return self._plan.start_s(cores, now_s)
 
     def sums(self, now_s: float) -> OpenSums:
-        """Cost: proportional to the number of open jobs."""
+        """Implements `Estimates.sums`. Cost: linear in the number of open jobs."""
         self._refresh(now_s)
         return self.loads()
 
     def loads(self) -> OpenSums:
-        """Cost: proportional to the number of open jobs."""
+        """Implements `Estimates.loads`. Cost: linear in the number of open jobs."""
         sums = OpenSums()
         for job, at_s in self._submitted_s.items():
             sums.add(self._cores[job], self._lengths_s[job], at_s, self._planned_s[job] - at_s)
         return sums
 
     def overdue_work(self, now_s: float) -> float:
-        """Cost: proportional to the number of open jobs."""
+        """Implements `Estimates.overdue_work`. Cost: linear in the number of open jobs."""
         cores, lengths_s = self._cores, self._lengths_s
         return sum(
             cores[job] * lengths_s[job] * max(0.0, now_s - at_s - lengths_s[job])
@@ -108,7 +108,7 @@ class FcfsEstimates:
         )
 
     def last_end_s(self, now_s: float) -> float:
-        """Cost: proportional to the number of open jobs."""
+        """Implements `Estimates.last_end_s`. Cost: linear in the number of open jobs."""
         self._refresh(now_s)
         lengths_s = self._lengths_s
         ends_s = [at_s + lengths_s[job] for job, at_s in self._planned_s.items()]

@@ -21,7 +21,7 @@ class Grid(msgspec.Struct, frozen=True):
     title: str
     sites: tuple[SiteSpec, ...]
     load: float
-    """Share of the processors in use (Table 7.5)."""
+    """Fraction of the processors in use (Table 7.5)."""
     log: GridLogModel
 
     @property
@@ -44,12 +44,12 @@ DAS3 = Grid(
         longest_s=12 * 3600.0, users=331, parallel=0.15, burst_median=2.0, burst_sigma=1.0,
     ),
 )  # fmt: skip
-"""Sizes: Table 7.4. Speeds: the clock rates of Table 1.2 relative to 2.4 GHz; the thesis takes SPEC
-CPU benchmarks, whose numbers it does not give. Users and the share of parallel jobs: Table 7.1. The
-mean run time is what remains of the response times of Table 7.6 without the waits. The number of
-jobs, which the text of Table 7.5 has lost, is then about that of a load of 30%. Bursts and the
-spread of run times, which the thesis does not give, are fitted: of ten settings this one brings the
-wait and the slowdown of ECT-Perfect nearest to those of Table 7.6, at the median of four seeds."""
+"""Sizes: Table 7.4. Speeds: the clock rates of Table 1.2 relative to 2.4 GHz; the thesis uses SPEC
+CPU benchmarks, but does not give their values. Users and the fraction of parallel jobs: Table 7.1.
+The mean run time is the response time of Table 7.6 minus the wait. The number of jobs is missing in
+the text of Table 7.5; the number here gives about a load of 30%. The thesis does not give bursts
+and the spread of run times. They are fitted: of ten settings these bring the wait and the slowdown
+of ECT-Perfect nearest to Table 7.6, at the median of four seeds."""
 
 AUVER = Grid(
     "auver",
@@ -61,24 +61,26 @@ AUVER = Grid(
         longest_s=72 * 3600.0, users=405, burst_median=6.0, burst_sigma=1.2,
     ),
 )  # fmt: skip
-"""Sizes: Table 7.4; the thesis has nodes of equal speed. 90,000 sequential jobs: Table 7.5. Their
-mean run time follows from Table 7.6, and their bursts are fitted to it, as for the DAS-3."""
+"""Sizes: Table 7.4; in the thesis all nodes have equal speed. 90,000 sequential jobs: Table 7.5.
+Their mean run time is derived from Table 7.6, and their bursts are fitted to it, as for the
+DAS-3."""
 
 GRIDS = {grid.name: grid for grid in (DAS3, AUVER)}
 
 
 def grid_called(name: str) -> Grid:
-    """The grid of that name. Raises InvalidError, which suggests the most similar name."""
+    """The grid of the given name. Raises InvalidError, with the most similar name, if there is
+    none."""
     return look_up(GRIDS, name, "grid")
 
 
 def generated_jobs(
     grid: Grid, seed: int, *, load: float | None = None, part: float = 1.0
 ) -> list[GridJob]:
-    """Generate a workload with the properties of the grid's trace. ``load`` is the share of the
-    grid that jobs use; None: that of the trace. ``part``: share of the number of jobs and of the
-    time span of the trace to generate. Raises InvalidError for a part that is not above 0 and at
-    most 1."""
+    """Generate a workload with the properties of the grid's trace. ``load`` is the fraction of the
+    grid that jobs use; None: that of the trace. ``part`` is the fraction of the trace to generate,
+    in number of jobs and in time span. Raises InvalidError unless ``part`` is above 0 and at most
+    1."""
     if not 0 < part <= 1:
         raise InvalidError(
             f"{part} is no part of a workload", hint="give a number above 0, up to 1"
@@ -91,9 +93,9 @@ def generated_jobs(
 
 
 def jobs_at_load(grid: Grid, log: Sequence[LoggedJob], load: float | None) -> list[GridJob]:
-    """The jobs of a log that fit the largest cluster. Times between submissions are scaled so that
-    the jobs use the share ``load`` of the grid; None: times of the log. Raises InvalidError if
-    fewer than two jobs fit."""
+    """Return the jobs of a log that fit the largest cluster. Times between submissions are scaled
+    so that the jobs use the fraction ``load`` of the grid; None: times are not scaled. Raises
+    InvalidError if fewer than two jobs fit."""
     widest = max(spec.slots for spec in grid.sites)
     fitting = [job for job in log if (job.size or 0) <= widest]
     if len(fitting) < 2:

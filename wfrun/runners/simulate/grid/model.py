@@ -1,4 +1,4 @@
-"""Jobs, the grid and its scheduler, and the schedule that results."""
+"""A simulated grid: its jobs, its scheduler and the resulting schedule."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ class GridJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Scheduler(NamedTuple):
-    """A grid scheduler: its policy, and its information about run times."""
+    """A grid scheduler: its policy, and the source of its expected run times."""
 
     policy: type[Placement]
     predictor: Predictor | None = None
-    """Predictor of run times for the policy and the queues. None: they know the actual run
-    times."""
+    """Predictor of run times for the policy and the queues. None: policy and queues know the actual
+    run times."""
     per_site: bool = True
     """Whether the run time of a job is predicted for each site, from jobs that have ended at that
-    site. False: it is predicted once for all sites, from the run times at speed 1 of jobs at any
-    site."""
+    site. False: one prediction for all sites, from run times of jobs at any site, scaled to speed
+    1."""
     corrected: bool = True
     """Whether predictions of waiting and running jobs are renewed after each end of a job (thesis
-    section 7.3.1). False: a prediction stays as it was at submission. Only plans of first-come,
-    first-served queues are corrected."""
+    section 7.3.1). False: a prediction stays as it was at submission. Takes effect only in the
+    plans of first-come, first-served queues."""
     estimates: Callable[[Lrm], Estimates] = LrmEstimates
     """Makes the `Estimates` of a site from its LRM. Not used for first-come, first-served queues,
-    which have `FcfsEstimates`."""
+    whose estimates are `FcfsEstimates`."""
     blocks: bool = False
     """Whether the first job of the global queue blocks the jobs behind it. False: all jobs of the
     queue are eligible. Only policies that bind late have a global queue."""
 
 
 class GridSchedule(NamedTuple):
-    """Sites and times of all jobs of a simulation. Lists are in the order of the jobs."""
+    """Sites and times of all simulated jobs. Lists are in the order of the jobs. Times in
+    seconds."""
 
     jobs: Sequence[GridJob]
     sites: Sequence[SiteSpec]
@@ -64,8 +65,8 @@ class GridSchedule(NamedTuple):
 
 
 def grid_jobs(logged: Iterable[LoggedJob]) -> list[GridJob]:
-    """The jobs of a log, in order of submission. Raises InvalidError for a job without run time or
-    processors, which `wfrun.parsers.logs.drop_jobs` removes."""
+    """Convert the jobs of a log, in their order. Raises InvalidError for a job without run time or
+    processors; `wfrun.parsers.logs.drop_jobs` removes such jobs."""
     found = []
     for job in logged:
         if not job.size or job.runtime_s is None:

@@ -1,11 +1,11 @@
-"""Moldable parallel jobs in the queues of several clusters, in virtual time, with reallocation of
-waiting jobs (RR-7365, sections 3 and 4.1).
+"""Simulates moldable parallel jobs in the queues of several clusters, with reallocation of waiting
+jobs (RR-7365, sections 3 and 4.1).
 
-The middleware submits each of its jobs to the site, and with the size, that promise the earliest
-completion. Local jobs of other users are submitted to their own site with their own size. Every
-``period_s`` the waiting jobs of the middleware are reallocated. Queues are the models of
-`wfrun.engine.queues`; sizes and moves are chosen by the functions of real runs,
-`wfrun.engine.jobs.moldable` and `wfrun.engine.jobs.reallocation`.
+The middleware submits each of its jobs to the site and with the size that promise the earliest
+completion. Local jobs of other users are submitted to their own site with their own size. The
+waiting jobs of the middleware are reallocated every ``period_s``. Queues are the models of
+`wfrun.engine.queues`. Functions of real runs choose sizes and moves (`wfrun.engine.jobs.moldable`,
+`wfrun.engine.jobs.reallocation`).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class MoldableJob(msgspec.Struct, frozen=True, gc=False):
     runtimes: MoldableRunTimes
     """Walltimes by size, in seconds on processors of speed 1. A rigid job has one size."""
     used: float = 1.0
-    """Share of its walltime for which the job runs, at most 1 (section 4.2.2)."""
+    """Fraction of its walltime for which the job runs, at most 1 (section 4.2.2)."""
     home: int = -1
-    """The site of a local job; -1: a job of the middleware."""
+    """Number of the site of a local job; -1: a job of the middleware."""
 
 
 class Reallocation(NamedTuple):
-    """Algorithm, period and limits of the reallocation of waiting jobs."""
+    """How waiting jobs are reallocated: algorithm, interval and limits."""
 
     algorithm: str
     """One of `wfrun.engine.jobs.reallocation.ALGORITHMS`."""
@@ -50,7 +50,8 @@ class Reallocation(NamedTuple):
 
 
 class MoldableSchedule(NamedTuple):
-    """Sites, sizes and times of all jobs of a simulation. Lists are in the order of the jobs."""
+    """Sites, sizes and times of all simulated jobs. Lists are in the order of the jobs. Times in
+    seconds."""
 
     jobs: Sequence[MoldableJob]
     site: array[int]
@@ -58,7 +59,7 @@ class MoldableSchedule(NamedTuple):
     start_s: array[float]
     end_s: array[float]
     moves: int
-    """Number of moves to another site; a job may move several times."""
+    """Number of moves to another site. A job may move several times."""
 
 
 def simulate_moldable(
@@ -69,10 +70,10 @@ def simulate_moldable(
     lrm: str = "conservative",
     sizing: Sizing = binary_search,
 ) -> MoldableSchedule:
-    """Run all jobs to their end. ``jobs`` are in order of submission; ``reallocation`` None:
-    waiting jobs stay where they are. Equal arguments give equal schedules. Of events at the same
-    time, ends come first, then submissions, then the reallocation. Raises InfeasibleError for a job
-    that no site can run, and for a local job that its own site cannot run."""
+    """Simulate until all jobs have ended. ``jobs`` are in order of submission. ``reallocation``
+    None: waiting jobs stay where they are. Equal arguments give equal schedules. Of events at the
+    same time, ends come first, then submissions, then the reallocation. Raises InfeasibleError if
+    no site can run a job of the middleware, or if its own site cannot run a local job."""
     return _Simulation(jobs, sites, reallocation, lrm, sizing).run()
 
 
@@ -124,7 +125,8 @@ class _Simulation:
         )
 
     def _next_event_s(self, now_s: float) -> float:
-        """The next multiple of the period, in seconds."""
+        """Time of the next reallocation, a multiple of the interval, in seconds; inf: there is
+        none."""
         if self._reallocation is None:
             return inf
         period_s = self._reallocation.period_s

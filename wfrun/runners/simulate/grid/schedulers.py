@@ -1,4 +1,4 @@
-"""The grid schedulers of thesis section 7.4.2, by name, with the predictions of real runs."""
+"""The grid schedulers of thesis section 7.4.2, by name. They use the predictions of real runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from wfrun.runners.simulate.grid.model import Scheduler
 
 
 class RunPredictor:
-    """Predicts the run times of jobs as `RunTimes` predicts those of the tasks of a run. The basis
-    is the jobs of the same user, application and size at the site; without such jobs, those at
-    other sites; without these, all jobs. Run times at other sites are scaled by the speeds of the
-    sites. Implements `ValuePredictor`."""
+    """Predicts the run times of jobs as `RunTimes` predicts those of tasks in a run. A prediction
+    uses the jobs of the same user, application and size at the site; if there are none, such jobs
+    at other sites; if there are none either, all jobs. Run times at other sites are scaled by the
+    speeds of the sites. Implements `ValuePredictor`."""
 
     def __init__(self, sites: Sequence[SiteSpec], method: str = "last2") -> None:
         self._run_times = RunTimes(method)
@@ -41,13 +41,14 @@ def _class_of(job: Job) -> JobClass:
 
 
 class SchedulerKind(NamedTuple):
-    """An entry of the registry."""
+    """An entry of the registry of grid schedulers."""
 
     title: str
     """Name of the scheduler in the thesis."""
     summary: str
     make: Callable[[Sequence[SiteSpec]], Scheduler]
-    """Makes a scheduler. Each simulation needs a new one, because predictors learn."""
+    """Makes a scheduler for these sites. Each simulation needs a new scheduler, because predictors
+    learn."""
 
 
 SCHEDULERS: dict[str, SchedulerKind] = {
@@ -76,6 +77,6 @@ SCHEDULERS: dict[str, SchedulerKind] = {
         lambda sites: Scheduler(EctP, RunPredictor(sites), per_site=False),
     ),
 }  # fmt: skip
-"""The first four are those of Table 7.6."""
+"""The grid schedulers by name. The first four are those of Table 7.6."""
 
 TABLE_7_6 = ("ect-perfect", "ect-last2", "lb", "fpf")

@@ -1,13 +1,14 @@
-"""A grid scheduler over clusters with queues of their own, in virtual time (thesis section 7.4;
+"""Simulates a grid scheduler over clusters that have their own queues (thesis section 7.4;
 Ramírez-Alcaraz et al., J. Grid Computing 9, 2011, sections 2 and 3).
 
-Jobs are submitted to the scheduler. Its placement policy sends each job to a cluster immediately. A
-policy that binds late keeps the job in the global queue while no cluster has enough free
-processors. The queue of the chosen cluster decides when the job starts; jobs do not move to another
+Jobs are submitted to the scheduler. Its placement policy sends each job to a cluster immediately,
+but a policy that binds late keeps the job in the global queue until a cluster has enough free
+processors. The queue of the chosen cluster decides when the job starts. Jobs do not move to another
 cluster.
 
-Queues and policies are those of ``wfrun simulate``, and what a policy may see is checked as in real
-runs. The core takes no part: docs/decisions/0018-grids-of-jobs-do-without-the-core.md says why.
+Queues and policies are those of ``wfrun simulate``. As in real runs, a policy can use only the
+information that it declares. The core is not used:
+docs/decisions/0018-grids-of-jobs-do-without-the-core.md explains why.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ from wfrun.runners.simulate.grid.view import GridView
 def simulate_grid(
     jobs: Sequence[GridJob], sites: Sequence[SiteSpec], scheduler: Scheduler, lrm: str = "fcfs"
 ) -> GridSchedule:
-    """Run all jobs to their end. Equal arguments give equal schedules.
+    """Simulate until all jobs have ended. Equal arguments give equal schedules.
 
     ``jobs`` are in order of submission. Of events at the same time, ends come before submissions.
-    No job is killed, because the run time that a queue is given is only an estimate. Raises
-    InvalidError for a job that no site can run, for an unknown queue model, and for a policy that
-    uses files or links; PolicyError for a policy that chooses a site outside of the candidates.
+    No job is killed at its run time limit, because the run times that queues get are only
+    estimates. Raises InvalidError if no site can run a job, if the queue model is unknown, or if
+    the policy uses files or links. Raises PolicyError if the policy chooses a site that is not a
+    candidate.
     """
     return GridSimulation(jobs, sites, scheduler, lrm).run()
 
 
 class GridSimulation:
-    """One simulated run."""
+    """One simulation of a grid."""
 
     def __init__(
         self, jobs: Sequence[GridJob], sites: Sequence[SiteSpec], scheduler: Scheduler, lrm: str
@@ -55,7 +57,8 @@ class GridSimulation:
         self._sleepers = [
             (site, lrm) for site, lrm in enumerate(state.lrms) if not isinstance(lrm, LrmQueue)
         ]
-        """The sites whose queues start jobs without an event."""
+        """(site number, LRM) of each site whose queue may start a job without an arrival or an
+        end."""
         count = len(jobs)
         self._site = array("i", [-1]) * count
         self._start_s = array("d", [inf]) * count
@@ -82,8 +85,8 @@ class GridSimulation:
         return GridSchedule(jobs, state.sites, self._site, self._start_s, self._end_s)
 
     def _next_wakeup(self) -> tuple[float, int]:
-        """The earliest time at which an LRM will start a job without a submission or an end, and
-        the number of its site; infinity and -1 if there is none."""
+        """(time in seconds, site number) of the earliest start of a job that no submission or end
+        triggers; (inf, -1) if there is none."""
         best_s, best = inf, -1
         for site, lrm in self._sleepers:
             if lrm.next_wakeup_s < best_s:
@@ -152,13 +155,13 @@ class _GlobalQueue:
     """The global queue: jobs in order of submission that wait for free processors."""
 
     def __init__(self, *, blocks: bool) -> None:
-        """``blocks``: only the first job is eligible."""
+        """``blocks``: only the first job of the queue is eligible."""
         self.blocks = blocks
         self._jobs: dict[int, deque[int]] = {}
         """The waiting jobs, by number of cores."""
         self._order: deque[int] = deque()
-        """Number of cores of each waiting job, in the order of the queue. Used only if the first
-        job blocks the others."""
+        """Number of cores of each waiting job, in the order of the queue. Used only if
+        ``blocks``."""
         self._count = 0
 
     def __len__(self) -> int:

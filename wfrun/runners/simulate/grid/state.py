@@ -1,4 +1,4 @@
-"""The state of a simulated grid, on which the decisions of its scheduler are based."""
+"""The state of a simulated grid, which its scheduler uses for decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 
 
 class GridState:
-    """Queues, free processors and expected run times. Changed by `GridSimulation` only."""
+    """Queues, free processors and expected run times. Only `GridSimulation` changes them."""
 
     def __init__(
         self, jobs: Sequence[GridJob], sites: Sequence[SiteSpec], scheduler: Scheduler, lrm: str
@@ -45,23 +45,24 @@ class GridState:
         self.now_s = 0.0
         self.last_site = -1
         self.is_asked = uses_queues(scheduler.policy.information)
-        """Whether the policy asks when queues would start a job."""
+        """Whether the policy requests estimates of the queues, such as the start of a job."""
         self.is_requested = self.is_asked or lrm != Fcfs.name
-        """Whether queues are given expected run times."""
+        """Whether queues get the expected run times of jobs."""
         self._predictor = scheduler.predictor
         self._value_s = _values_of(scheduler.predictor)
-        """The expected run time of a job in seconds; None if unknown."""
+        """Returns the predicted run time of a job in seconds; None if the predictor knows no
+        similar job."""
         self._numbers: dict[tuple[str, str, int, float | None], int] = {}
-        """Number of each kind of job, by the properties that predictors see. Predictors cannot
-        distinguish jobs of one kind."""
+        """Number of each kind of job. A kind is given by the properties that predictors see, so
+        that predictors cannot distinguish jobs of one kind."""
         self._kinds: list[tuple[Job, ...]] = []
-        """By kind and site: the job as predictors see it."""
+        """The job as predictors see it, by kind and site."""
         self._kind: list[int] = []
-        """The kind of each job."""
+        """Number of the kind of each job. Empty without a predictor."""
         if self._predictor is not None:
             self._kind = [self._number_of(job) for job in jobs]
         self._predicted_s: dict[int, float] = {}
-        """Predicted run time of each open job at speed 1, in seconds. Empty unless a job is
+        """Predicted run time of each open job at speed 1, in seconds. Empty unless each job is
         predicted only once, at its submission."""
         self._is_once = not (scheduler.per_site or scheduler.corrected)
         self._seen, self._sum_s = 0, 0.0
@@ -81,8 +82,9 @@ class GridState:
         return FcfsEstimates(self.slots[site], expected_s, self._kind if self.corrects else None)
 
     def expected_s(self, job: int, site: int) -> float:
-        """Expected run time of a job at a site, in seconds: the actual run time if it is known,
-        else the prediction, else the mean run time of all jobs that have ended."""
+        """Expected run time of a job at a site, in seconds: without a predictor the actual run
+        time, otherwise the prediction. If the predictor knows no similar job, the mean run time of
+        all ended jobs."""
         if self._predictor is None:
             return self.jobs[job].runtime_s / self.speeds[site]
         if self._is_once:
@@ -94,7 +96,7 @@ class GridState:
         return value_s if per_site else value_s / self.speeds[site]
 
     def prediction(self, job: int, site: int) -> Prediction | None:
-        """The expected run time of a job at a site, as a prediction with its source; None if the
+        """The expected run time of a job at a site, as a prediction with its basis. None if the
         predictor knows no similar job."""
         if self._predictor is None:
             return Prediction(self.expected_s(job, site), "known", 0)
@@ -108,7 +110,7 @@ class GridState:
         )
 
     def submitted(self, job: int) -> None:
-        """Called when a job is submitted. Predicts its run time, if jobs are predicted only
+        """Called when a job is submitted. Predicts its run time if each job is predicted only
         once."""
         if self._predictor is not None and self._is_once:
             found = self._predict(job, 0)
@@ -147,7 +149,8 @@ class GridState:
 
 
 def _values_of(predictor: Predictor | None) -> Callable[[Job], float | None]:
-    """The values that the predictor predicts, without intervals where it can leave them out."""
+    """Return a function that predicts the run time of a job in seconds, without the interval if the
+    predictor supports that. The function returns None if the predictor knows no similar job."""
     if isinstance(predictor, ValuePredictor):
         return predictor.predict_s
 

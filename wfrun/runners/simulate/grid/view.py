@@ -1,4 +1,4 @@
-"""The view of a simulated grid that placement policies get."""
+"""The view of a simulated grid for placement policies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from wfrun.runners.simulate.grid.state import GridState
 
 class GridView:
     """Implements ``wfrun.engine.protocols.View``. The jobs are the tasks of one workflow without
-    files. Methods for information that the policy has not declared raise an error, as in real
+    files. A method for information that the policy has not declared raises an error, as in real
     runs."""
 
     def __init__(self, state: GridState, seed: int = 0) -> None:
         self._state = state
         self._seed = seed
         self._fitting: dict[int, tuple[int, ...]] = {}
-        """By number of cores: the sites with at least as many slots."""
+        """The sites with at least this number of slots, by number of cores."""
         policy = state.scheduler.policy
         self._binds_late = policy.binds_late
         unknown = Knowledge.UNKNOWN
