@@ -1,4 +1,4 @@
-"""Malleable jobs of documents, simulated on the sites of a catalog (thesis chapter 3)."""
+"""Simulates malleable jobs of documents on the sites of a catalog (thesis chapter 3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from wfrun.parsers.read import ReadDocument
 
 
 class MalleableJobResult(msgspec.Struct, frozen=True):
-    """The outcome of a job. Times in seconds after the start of the simulation."""
+    """The outcome of a job. Times in seconds after the start of the simulation, sizes in
+    processors."""
 
     workflow: str
     job: str
@@ -25,12 +26,13 @@ class MalleableJobResult(msgspec.Struct, frozen=True):
     end_s: float
     smallest: int
     mean: float
-    """Mean size over the execution of the job, in processors."""
+    """Mean size during the execution of the job, in processors."""
     largest: int
     grows: int
     shrinks: int
     sizes: list[tuple[float, int]]
-    """(time in seconds, size from then on) for each size of the job."""
+    """(time in seconds, size from then on) for each change of the job's size, beginning with its
+    start."""
 
 
 class MalleableResult(msgspec.Struct, frozen=True):
@@ -40,9 +42,9 @@ class MalleableResult(msgspec.Struct, frozen=True):
     makespan_s: float
     """Time from the first arrival to the last end, in seconds."""
     utilization: float
-    """Share of the processors of all sites that jobs held, over the makespan."""
+    """Fraction of the processors of all sites that jobs held, over the makespan."""
     mean_response_s: float
-    """Mean time from arrival to end, in seconds."""
+    """Mean response time of the jobs, from arrival to end, in seconds."""
 
 
 def simulate_malleable(
@@ -51,8 +53,9 @@ def simulate_malleable(
     """Simulate the jobs of documents. All jobs of a document arrive at its time in ``arrivals_s``.
 
     The processors of a site are one pool: nodes, memory and walltime limits are not simulated.
-    Raises InvalidError, with the line, for a job without a run time, for a job of several sizes
-    that cannot change its size, and for a job larger than every site; also if no job is malleable.
+    Raises InvalidError, with the line, for a job without a run time, a job with components, a job
+    with several sizes that is not malleable, and a job larger than every site. Also raises it if no
+    job is malleable.
     """
     jobs: list[ScaledJob] = []
     names: list[tuple[str, str]] = []

@@ -1,5 +1,5 @@
-"""The outcome of one simulated run, for plans: which tasks run at which site, in which order, and
-until when."""
+"""The outcome of one simulated run, for plans: at which site, in which order and until when tasks
+run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from wfrun.runners.simulate.simulation import AttemptRuntime, Platform, begun
 from wfrun.runners.simulate.unfinished import why_unfinished
 
 FIRST_TASKS = 3
-"""Number of tasks of a site that a plan names."""
+"""Maximum number of tasks of a site that a plan names."""
 
 
 class OverdueError(Exception):
-    """A simulation is not over at its deadline."""
+    """Raised if a simulation has not ended at its deadline."""
 
 
 class PlannedTask(msgspec.Struct, frozen=True):
-    """The successful attempt of a task. Times are seconds from the start of the plan."""
+    """The successful attempt of a task. Times are in seconds from the start of the plan."""
 
     task: str
     """Id of the task."""
@@ -37,20 +37,20 @@ class PlannedTask(msgspec.Struct, frozen=True):
 
 
 class SitePlan(msgspec.Struct, frozen=True):
-    """The tasks and files that a site gets."""
+    """The tasks that run at a site, and the files that are copied to it."""
 
     site: str
     slots: int
     tasks: int
     core_hours: float
     bytes_from_here: int
-    """Bytes of files that arrive from this machine."""
+    """Total size of the files copied from this machine to the site, in bytes."""
     bytes_from_sites: int
     first_start_s: float | None
     """Start of the first task at the site, in seconds; None: the site gets no task."""
     last_end_s: float | None
     first_tasks: tuple[PlannedTask, ...]
-    """The tasks that start first, at most `FIRST_TASKS`."""
+    """The first tasks to start at the site, at most `FIRST_TASKS`."""
 
 
 class PlannedRun(msgspec.Struct, frozen=True):
@@ -59,19 +59,19 @@ class PlannedRun(msgspec.Struct, frozen=True):
     makespan_s: float | None
     """Makespan in seconds; None: some tasks are not done."""
     tasks: int
-    """Number of tasks to run."""
+    """Number of tasks to run, without tasks that are already done."""
     unfinished: int
-    """Tasks that the simulated run leaves undone."""
+    """Number of tasks that the simulated run leaves undone."""
     failure: str | None
     """Why the run leaves tasks undone, in one line; None: no task is left undone."""
     core_hours: float
     copied_bytes: int
-    """Bytes of files that arrive at sites."""
+    """Total size of the files copied to sites, in bytes."""
     collected_bytes: int
-    """Bytes of outputs that come to this machine."""
+    """Total size of the outputs copied to this machine, in bytes."""
     sites: tuple[SitePlan, ...]
     critical_path: tuple[PlannedTask, ...]
-    """The last task to end, its parent that ended last, and so on, in the order of execution."""
+    """The task that ends last, its parent that ended last, and so on, sorted by time."""
 
 
 def plan_run(
@@ -80,7 +80,7 @@ def plan_run(
     settings: ev.Settings,
     reused: Reused | None = None,
 ) -> PlannedRun:
-    """Simulate a run to its end. ``reused`` are the tasks that are done already. Raises the errors
+    """Simulate a run to its end. ``reused`` are the tasks that are already done. Raises the errors
     of `begun`."""
     record = _Record(platform.start_s)
     state = begun(workflows, platform, settings, observers=[record.observe], reused=reused).run()
@@ -95,10 +95,10 @@ def makespan_s(
     reused: Reused | None = None,
     runtime_s: AttemptRuntime | None = None,
 ) -> float | None:
-    """The makespan of a simulated run, in seconds; None if the run leaves tasks undone.
-    ``runtime_s`` gives run times to use instead of those of the documents. Raises OverdueError if
-    the simulation is not over when the monotonic clock of this machine reaches ``deadline_s``, and
-    the errors of `begun`."""
+    """Return the makespan of a simulated run in seconds; None if the run leaves tasks undone.
+    ``reused`` are the tasks that are already done. ``runtime_s`` gives run times that replace those
+    of the documents. Raises the errors of `begun`. Raises OverdueError if the simulation has not
+    ended when the monotonic clock of this machine reaches ``deadline_s``."""
 
     def observe(_: Sequence[ev.Event]) -> None:
         if time.monotonic() > deadline_s:
@@ -117,15 +117,16 @@ def _length_s(state: RunState, start_s: float) -> float:
 
 
 class _Record:
-    """Observer that records the times of tasks and the bytes of copies of a simulated run."""
+    """Observer of a simulated run that records the times of tasks and the bytes of copies."""
 
     def __init__(self, start_s: float) -> None:
         self._start_s = start_s
         self._placed: dict[str, ev.AttemptPlaced] = {}
         self._done: dict[tuple[int, int], tuple[ev.AttemptPlaced, float, float]] = {}
-        """Successful attempt of each (workflow, task): placement, start and end in seconds."""
+        """Placement, start and end of the successful attempt of each (workflow, task). Start and
+        end are in seconds from the start of the plan."""
         self._bytes: defaultdict[tuple[int, bool], int] = defaultdict(int)
-        """Bytes that arrive, by destination and whether they come from this machine."""
+        """Copied bytes, by (destination, whether the source is this machine)."""
 
     def observe(self, events: Sequence[ev.Event]) -> None:
         for event in events:

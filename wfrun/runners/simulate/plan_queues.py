@@ -1,4 +1,4 @@
-"""Converts the present queue of a cluster into jobs of a simulated queue."""
+"""Converts the current queue of a cluster into jobs of a simulated queue."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from wfrun.sites.simulated.queues import SimulatedJob
 ASSUMED_S = 1800.0
 """Assumed remaining run time of a job whose start is unknown, in seconds."""
 MIN_AGE_S = 60.0
-"""Minimum assumed age of a running job, in seconds. Expected remaining times equal ages, so that a
-job that has just started would otherwise be expected to end at once."""
+"""Minimum assumed age of a running job, in seconds. The expected remaining time of a job is its
+age, so that a job that has just started would otherwise be expected to end immediately."""
 
 
 def jobs_ahead(
@@ -20,16 +20,18 @@ def jobs_ahead(
 ) -> list[SimulatedJob]:
     """The jobs that hold a site's slots, or wait for them, when a run begins.
 
-    Running jobs hold the ``slots`` that are not idle. The queue does not show remaining run times,
-    so they are estimated. The median remaining time of a running job is its age, if the density of
-    run times falls as 1/t² (Harchol-Balter and Downey 1997, Exploiting Process Lifetime
-    Distributions for Dynamic Load Balancing). A waiting job is assumed to run for the mean age of
-    the running jobs. If the queue shows when a job will be killed, its remaining time is the median
-    under this limit, which is shorter, and its requested time is the time to the limit. Otherwise
-    its requested time equals its remaining time.
+    Running jobs hold the ``slots`` that are not idle. Their remaining run times are estimated,
+    because the queue does not show them. The median remaining time of a running job equals its age,
+    if the density of run times falls as 1/t² (Harchol-Balter and Downey 1997, Exploiting Process
+    Lifetime Distributions for Dynamic Load Balancing). A waiting job is assumed to run for the mean
+    age of the running jobs.
 
-    The sizes of waiting jobs are reduced to the site's share of the queue. If no slot is busy, no
-    job is returned, because the waiting jobs then wait for something else.
+    If the queue shows the time limit of a job, the remaining time of the job is the median under
+    this limit, which is shorter, and its requested time is the time until the limit. Otherwise the
+    requested time equals the remaining time.
+
+    The sizes of waiting jobs are reduced in proportion to the site's part of the queue's cores. If
+    no slot is busy, no job is returned, because the waiting jobs then wait for something else.
     """
     listed = list(jobs)
     busy = max(0, slots - idle_cores)
@@ -51,7 +53,7 @@ def _holders(
     running: Sequence[JobInQueue], ages_s: Sequence[float], busy: int, now_s: float
 ) -> list[SimulatedJob]:
     """The running jobs that hold ``busy`` cores, the youngest first. If the listed jobs have fewer
-    cores, one further job holds the rest."""
+    cores, a further assumed job holds the other cores."""
     ahead, free = [], busy
     for job, age_s in sorted(zip(running, ages_s, strict=True), key=lambda pair: pair[1]):
         cores = min(job.cores, free)
@@ -64,8 +66,9 @@ def _holders(
 
 
 def _simulated(cores: int, median_s: float, limit_s: float | None) -> SimulatedJob:
-    """A job with the median of its remaining run time R, where P(R > r) = m / (m + r) with m =
-    ``median_s``. With a limit the distribution is that of R below the limit."""
+    """A job that runs for the median of its remaining run time R, in seconds. R has the
+    distribution P(R > r) = m / (m + r) with m = ``median_s``; with a limit, the same distribution
+    conditioned on R below ``limit_s``."""
     if limit_s is None:
         return SimulatedJob(0.0, median_s, cores, median_s)
     middle = (1 + median_s / (median_s + limit_s)) / 2
@@ -73,8 +76,8 @@ def _simulated(cores: int, median_s: float, limit_s: float | None) -> SimulatedJ
 
 
 def _limit_s(job: JobInQueue, now_s: float) -> float | None:
-    """Time until the job is killed at its limit, in seconds; at least MIN_AGE_S, because systems
-    kill late. None: the job has no limit."""
+    """Time until the job is killed at its time limit, in seconds; at least MIN_AGE_S, because batch
+    systems kill late. None: the job has no limit."""
     if job.requested_s is None:
         return None
     elapsed_s = 0.0 if job.started_s is None else now_s - job.started_s

@@ -1,4 +1,4 @@
-"""Expected waits in the present queue of a cluster."""
+"""Predicts waits in the current queue of a cluster."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from wfrun.engine.queues import SimulatedJob
 from wfrun.engine.queues.easy import Easy
 
 BOUND = 0.95
-"""Share of the sampled waits that the upper bound covers: the quantile of BMBP in thesis section
+"""Fraction of the sampled waits that the upper bound covers: the quantile of BMBP in thesis section
 7.3.2."""
 _SAMPLES = 40
 """Number of samples for a short queue. The upper bound is then the second largest sample."""
 _MIN_SAMPLES = 5
 _JOBS = 20_000
-"""Maximum number of jobs in all samples of a queue together. It limits the time for a long queue to
-a second rather than a minute. Long queues need fewer samples, because their waits vary less."""
+"""Maximum total number of jobs in all samples of a queue. It limits the computation for a long
+queue to a second, instead of a minute. Long queues need fewer samples, because their waits vary
+less."""
 _MAX_RATIO = 19.0
 """Maximum ratio of a sampled run time to its median: the 95% quantile of the distribution."""
 
 
 class ExpectedWait(msgspec.Struct, frozen=True):
-    """Wait of a job that is submitted now, in seconds."""
+    """Predicted wait of a job with this number of cores that is submitted now."""
 
     cores: int
     wait_s: float
@@ -37,11 +38,12 @@ class ExpectedWait(msgspec.Struct, frozen=True):
 def expected_wait(
     cores: int, requested_s: float, slots: int, ahead: Sequence[SimulatedJob], seed: int = 0
 ) -> ExpectedWait:
-    """Predict the wait of a job of this size and requested time behind the jobs ``ahead``
-    (`wfrun.runners.simulate.plan_queues.jobs_ahead`), with EASY backfilling, as in plans.
+    """Predict the wait of a job that requests ``cores`` for ``requested_s`` behind the jobs
+    ``ahead`` (`wfrun.runners.simulate.plan_queues.jobs_ahead`). The queue is simulated with EASY
+    backfilling, as in plans.
 
-    The remaining run times of the jobs ahead are sampled from the distribution of which
-    `jobs_ahead` gives the median.
+    The remaining run times of the jobs ahead are sampled from the distributions whose medians
+    `jobs_ahead` gives.
     """
     if not ahead:
         return ExpectedWait(cores, 0.0, 0.0)
@@ -55,11 +57,11 @@ def expected_wait(
 
 
 def sampled(ahead: Sequence[SimulatedJob], random: Random) -> list[SimulatedJob]:
-    """Return the jobs with random run times.
+    """Return the jobs with randomly sampled run times.
 
-    `jobs_ahead` assumes that the density of run times falls as 1/t². The remaining time R of a job
-    whose median is m then follows P(R > r) = m / (m + r). A job with a known limit does not run
-    past it.
+    `jobs_ahead` assumes that the density of run times falls as 1/t². So the remaining time R of a
+    job with the median m has the distribution P(R > r) = m / (m + r). A job with a time limit does
+    not run past it.
     """
     jobs = []
     for job in ahead:

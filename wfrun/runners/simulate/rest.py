@@ -1,4 +1,4 @@
-"""The done tasks of a run and the places of their files, for a simulation of the rest of the
+"""The done tasks of a run and the locations of their files, for a simulation of the rest of the
 run."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from wfrun.engine.events import ReusedTasks
 from wfrun.engine.model import ORIGIN, SiteSpec
 
 Reused = Sequence[tuple[ReusedTasks, ...]]
-"""The tasks of each workflow that are done before a simulation begins."""
+"""For each workflow: the tasks that are done before a simulation begins."""
 
 
 def done_of(state: RunState, sites: Sequence[SiteSpec]) -> Reused:
-    """The done tasks of a run that need not run again, with the places of their files among
-    ``sites`` and this machine.
+    """The done tasks of a run that need not run again, with the locations of their files at
+    ``sites`` and on this machine.
 
-    A done task runs again if an output that is still needed is at none of these places.
+    A done task runs again if none of these locations has one of its outputs that is still needed.
     """
     numbers = {site.spec.name: number for number, site in enumerate(state.sites)}
     places = [
@@ -52,7 +52,8 @@ def _done(state: RunState, w: WorkflowState, places: Sequence[tuple[int, int]]) 
 
 def _kept(w: WorkflowState, here: int) -> set[int]:
     """The done tasks that need not run again, because all their needed outputs still exist. A task
-    that runs again needs its inputs, so that its parents may have to run again, too."""
+    that runs again needs its inputs, so that its parents may have to run again, too. ``here`` is
+    the bit mask of the places that count."""
     tasks, files = w.workflow.tasks, w.workflow.files
     done = {task for task, status in enumerate(w.status) if status == TaskStatus.DONE}
     written = [file for task in done for file in tasks[task].outputs]

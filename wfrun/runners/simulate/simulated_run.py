@@ -1,5 +1,5 @@
-"""Run directories of simulated runs. ``wfrun simulate --run-dir`` makes them; they are read like
-those of real runs, but cannot be resumed."""
+"""Run directories of simulated runs, made by ``wfrun simulate --run-dir``. They are read like those
+of real runs, but cannot be resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.simulate.simulation import Platform, begun
 
 GROUP_SIZE = 5000
-"""Minimum number of events that are committed together."""
+"""Minimum number of events in a commit."""
 
 
 def simulate_into(
@@ -28,9 +28,9 @@ def simulate_into(
     settings: ev.Settings,
     arrivals_s: Sequence[float] | None = None,
 ) -> RunState:
-    """Simulate one run, and keep its log in a new run directory, as a real run does. If the
-    simulation is interrupted or fails, the directory is removed. Raises the errors of `NewRun` and
-    of `begun`."""
+    """Simulate a run, and keep its log in a new run directory, like a real run. If the simulation
+    is interrupted or fails, the directory is removed. Raises the errors of `NewRun` and of
+    `begun`."""
     new = NewRun(path, path.name)
     try:
         store = Store(path, create=True)
@@ -53,9 +53,9 @@ def simulate_into(
 
 
 class _GroupedLog:
-    """A log that commits many turns of the loop together. A commit for each turn would take most of
-    the time of a simulation. Losing a group in a crash does no harm, because the simulation can be
-    repeated."""
+    """A log that commits many turns of the loop together, because a commit for each turn would take
+    most of the time of a simulation. A crash may lose a group of events, which does no harm: the
+    simulation can be repeated."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -63,17 +63,17 @@ class _GroupedLog:
         self.checkpoints: CheckpointWriter | None = None
 
     def append(self, events: Sequence[ev.Event]) -> None:
-        """Add events to the next group."""
+        """Add events to the current group."""
         self._store.append(events)
         self._events += len(events)
 
     def commit(self) -> None:
-        """Commit the group if it is large enough."""
+        """Commit the current group if it has `GROUP_SIZE` events."""
         if self._events >= GROUP_SIZE:
             self.flush()
 
     def flush(self, *, last: bool = False) -> None:
-        """Commit all uncommitted events. ``last``: no events follow."""
+        """Commit the current group, whatever its size. ``last``: no events follow."""
         self._store.commit()
         self._events = 0
         if self.checkpoints is not None:
@@ -81,7 +81,7 @@ class _GroupedLog:
 
 
 def is_simulated(run: rundir.RunDir) -> bool:
-    """Whether the run took place in virtual time."""
+    """Whether a run was simulated. False for a run without a log."""
     if not rundir.has_log(run.path):  # the run is starting
         return False
     store = Store(run.path)
@@ -93,7 +93,7 @@ def is_simulated(run: rundir.RunDir) -> bool:
 
 
 def refuse_simulated(run: rundir.RunDir, why: str) -> None:
-    """Raise InvalidError, with the reason ``why``, for a simulated run."""
+    """Raise InvalidError, with the reason ``why``, if a run was simulated."""
     if is_simulated(run):
         raise InvalidError(
             f"the run {run.name} was simulated: {why}",

@@ -1,4 +1,4 @@
-"""One simulated run: the loop, the core and the policies of a real run, in virtual time."""
+"""Simulates a run: the loop, the core and the policies of a real run, in virtual time."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, request_of
 
 _SCAVENGING_OBSERVE_S = 2.0
-"""Maximum interval between observations of a queue with ``scavenge``, in seconds: the default of
-``poll_min`` in catalogs."""
+"""Maximum interval between observations of a queue if ``scavenge`` is set, in seconds: the default
+of ``poll_min`` in catalogs."""
 
 Sharing = Literal["max-min", "serial"]
 
 AttemptRuntime = Callable[[int, int], float]
-"""Run time of a task in seconds on the reference processor, by (workflow, task)."""
+"""Returns the run time of a task, given by (workflow, task), in seconds on the reference
+processor."""
 
 
 class Platform(msgspec.Struct, frozen=True):
@@ -46,15 +47,15 @@ class Platform(msgspec.Struct, frozen=True):
     catalog: Catalog
     model: SiteModel = SiteModel()
     sharing: Sharing = "max-min"
-    """How transfers share a link; ``serial`` is the assumption of the thesis (section 6.2.1)."""
+    """How transfers share a link. The thesis assumes ``serial`` (section 6.2.1)."""
     head_bytes_per_s: float | None = None
-    """Bandwidth of each head node in bytes per second, for both directions together; None:
+    """Bandwidth of each head node in bytes per second, shared by both directions; None:
     unlimited."""
     background: Mapping[str, Sequence[SimulatedJob]] = {}
     """Other users' jobs by site, in order of submission."""
     start_s: float = 0.0
     """Time at which the workflows are submitted, in seconds. Jobs of other users are submitted from
-    time 0, so that the queues are full at ``start_s``."""
+    time 0 on, so that the queues are filled at ``start_s``."""
     overheads: Overheads = Overheads()
     """Overheads of sites and links that a real run has measured."""
 
@@ -79,8 +80,8 @@ def simulate(
     observers: Sequence[Observer] = (),
     arrivals_s: Sequence[float] | None = None,
 ) -> RunState:
-    """Run workflows to the end in virtual time. The arguments and errors are those of `begun`.
-    Returns the final state."""
+    """Simulate workflows to their end, and return the final state. Arguments and errors are those
+    of `begun`."""
     simulation = begun(
         workflows,
         platform,
@@ -105,15 +106,17 @@ def begun(
     runtime_s: AttemptRuntime | None = None,
     arrivals_s: Sequence[float] | None = None,
 ) -> Simulation:
-    """A simulation of these workflows, ready for its method ``run``. Times of events are seconds
-    since its start.
+    """Return a simulation of workflows, ready for a call of its ``run``. Times of events are
+    seconds from time 0 of the simulation.
 
     ``log`` gets the same events as the log of a real run; ``digests`` identify the workflows in it.
     ``reused`` are the tasks of each workflow that are done before the start. ``runtime_s`` gives
-    actual run times that differ from those of the documents. ``arrivals_s`` are the times after the
-    start at which workflows are submitted, one after another even at equal times; None: all are
-    submitted together at the start, and one decision follows, as in a real run. Equal arguments
-    give equal events. Raises InvalidError for a task without a run time.
+    actual run times that differ from those of the documents.
+
+    ``arrivals_s`` are the times after the start at which workflows are submitted. Each submission
+    is separate, even at equal times. None: all workflows are submitted together at the start, and
+    one decision follows, as in a real run. Equal arguments give equal events. Raises InvalidError
+    for a task without a run time.
     """
     for workflow in workflows:
         check_runtimes(workflow)
@@ -137,9 +140,9 @@ def begun(
 class Simulation:
     """A simulated run: the core with its clock and simulated sites. Call ``begin``, then ``run``.
 
-    The caller schedules submissions as events of ``clock``; ``documents`` must have a workflow by
-    the time it is added. ``runtime_s`` gives the actual run times of tasks; by default they are
-    those of their documents.
+    The caller schedules submissions as events of ``clock``. A workflow must be in ``documents``
+    when it is added. ``runtime_s`` gives the actual run times of tasks; None: those of the
+    documents.
     """
 
     def __init__(
@@ -177,7 +180,7 @@ class Simulation:
         self._loop = Loop(self.core, log or _NoLog(), self.clock, dispatcher, observers)
 
     def begin(self, workflows: int, queues: tuple[tuple[int, ...], ...] = ()) -> None:
-        """Schedule the start of the run; ``workflows`` and ``queues`` are fields of
+        """Schedule the start of the run. ``workflows`` and ``queues`` are fields of
         `RunStarted`."""
         at_s, catalog = self._platform.start_s, self._catalog
         begun = ev.RunStarted(
@@ -186,10 +189,10 @@ class Simulation:
         self.clock.call_at(at_s, begun)
 
     def run(self) -> RunState:
-        """Run to the end. Returns the final state.
+        """Simulate to the end, and return the final state.
 
-        Garbage collection is off: a simulation makes no cyclic garbage before its end, and the
-        collector takes up to a fifth of the time.
+        Garbage collection is switched off during the simulation: there is no cyclic garbage before
+        its end, and the collector would take up to a fifth of the time.
         """
         collects = gc.isenabled()
         gc.disable()
@@ -202,8 +205,8 @@ class Simulation:
 
 
 def _model_of(spec: SiteSpec, platform: Platform, settings: ev.Settings) -> SiteModel:
-    """The model of a site with its measured overheads. With ``scavenge`` the interval between
-    observations of the queue is at most `_SCAVENGING_OBSERVE_S`."""
+    """The model of a site with its measured overheads. With ``scavenge`` the queue is observed at
+    least every `_SCAVENGING_OBSERVE_S`."""
     model = platform.model
     if settings.scavenge:
         observe_s = min(model.observe_s, _SCAVENGING_OBSERVE_S)
@@ -224,8 +227,8 @@ def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherS
 
 
 def _with_backfills(catalog: Catalog, model: SiteModel) -> Catalog:
-    """The catalog, with ``SiteSpec.backfills`` of each site set: true unless the simulated queues
-    are FCFS."""
+    """The catalog with ``SiteSpec.backfills`` set for each site: False if the simulated queues are
+    FCFS, otherwise True."""
     backfills = model.lrm != Fcfs.name
     sites = (msgspec.structs.replace(spec, backfills=backfills) for spec in catalog.sites)
     return msgspec.structs.replace(catalog, sites=tuple(sites))
@@ -238,8 +241,9 @@ async def _run(loop: Loop, sites: Sequence[AnySimulatedSite], clock: VirtualCloc
 
 
 def run_synchronously(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that never suspends, without an event loop: sites in virtual time answer
-    immediately."""
+    """Run a coroutine that never suspends, without an event loop. Simulated sites answer
+    immediately, so that their methods never suspend. Raises AssertionError if the coroutine
+    suspends."""
     try:
         work.send(None)
     except StopIteration:
@@ -281,9 +285,9 @@ class SimulatedDispatch:
         """Time of the next call of ``_advance``; infinite if none is scheduled."""
         self._cancelled: set[act.CopyFile] = set()
         """Cancelled copies, whose end is not reported. Their bytes still use the link, because a
-        cancellation reaches the source late."""
+        cancellation reaches the source only after a delay."""
         self._is_scheduling = False
-        """Whether a call of ``_schedule_advance`` at the present time is scheduled already."""
+        """Whether a call of ``_schedule_advance`` is already scheduled at the current time."""
 
     async def __aenter__(self) -> None:
         """Do nothing."""
@@ -292,7 +296,7 @@ class SimulatedDispatch:
         """Do nothing."""
 
     def dispatch(self, action: act.Action) -> None:
-        """Carry an action out; its results are scheduled on the clock."""
+        """Carry out an action. Its results are scheduled on the clock."""
         if isinstance(action, act.CopyFile):
             self._copy(action)
         elif isinstance(action, act.CancelCopy):
@@ -348,8 +352,8 @@ class SimulatedDispatch:
             self._clock.schedule(now_s, self._schedule_advance, 0)
 
     def _first_waiting(self, action: act.CopyFile) -> str | None:
-        """The first attempt that waits for the copy. With ``serial`` sharing the network copies the
-        files of an attempt one by one."""
+        """The first attempt that waits for the copy; None if no attempt does. With ``serial``
+        sharing the network copies the files of an attempt one after another."""
         waiting = self._state.copies[action.workflow, action.file, action.destination].waiting
         return waiting[0] if waiting else None
 
@@ -398,15 +402,15 @@ class SimulatedDispatch:
 
 
 def _in_claim(request: SimulatedRequest, claim: str) -> SimulatedRequest:
-    """The request with the claim whose processors the attempt uses. An empty claim leaves the
-    request unchanged."""
+    """Return the request with the claim whose processors the attempt uses. If ``claim`` is empty,
+    the request is unchanged."""
     return msgspec.structs.replace(request, claim=claim) if claim else request
 
 
 def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[LinkSpec]:
-    """The links of the catalog, completed by links for all other pairs of places: the ``measured``
-    link, else a link of unlimited bandwidth and without latency, as local sites have. Limits that
-    the catalog states for a pair are kept."""
+    """Complete the links of the catalog by a link for each other pair of places: the ``measured``
+    link, or else a link of unlimited bandwidth and no latency, as between local sites. Limits that
+    the catalog states for a pair apply."""
     places = [*(spec.name for spec in catalog.sites), "origin"]
     stated = [link for link in catalog.links if link.has_speed]
     known = {(link.source, link.destination) for link in stated}

@@ -1,6 +1,7 @@
-"""Comparison of all packing algorithms on the same jobs, by both criteria and their lower bounds.
+"""Comparison of all packing algorithms on the same jobs, by two criteria and their lower bounds:
+the makespan and the weighted sum of completion times.
 
-HiGHS (scipy) finds the lower bound of the weighted sum of completion times.
+HiGHS (scipy) computes the lower bound of the weighted sum of completion times.
 """
 
 from __future__ import annotations
@@ -24,17 +25,19 @@ from wfrun.engine.jobs.packing import (
 
 
 class Bounds(NamedTuple):
-    """Lower bounds of both criteria for jobs that are all present at the start."""
+    """Lower bounds of both criteria, for jobs that are all present at the start."""
 
     makespan_s: float
     weighted_s: float | None
-    """None: scipy is absent, or the jobs arrive over time."""
+    """Lower bound of the weighted sum of completion times. None: scipy is absent or finds no
+    solution, or the jobs arrive over time."""
     printed_s: float | None
-    """The value of the program as printed in the paper. It may exceed the optimum."""
+    """Value of the linear program as printed in the paper. It may exceed the optimum. None as for
+    ``weighted_s``."""
 
 
 class PackingComparison(NamedTuple):
-    """The schedules of all algorithms."""
+    """The schedules of all algorithms, and the lower bounds."""
 
     schedules: dict[str, PackedSchedule]
     """The schedule of each algorithm, by its name in `PACKERS`."""
@@ -44,8 +47,8 @@ class PackingComparison(NamedTuple):
 def compare(
     jobs: Sequence[PackedJob], arrivals_s: Sequence[float] | None, processors: int, seed: int
 ) -> PackingComparison:
-    """Pack jobs, none wider than ``processors``, by all algorithms. With ``arrivals_s`` (in
-    seconds) the algorithms work on-line: they know a job from its arrival. None: all jobs are
+    """Pack jobs by all algorithms. No job may be wider than ``processors``. With ``arrivals_s``, in
+    seconds, the algorithms work on-line: they know a job only from its arrival. None: all jobs are
     present at the start."""
     dual = dual_approximation(jobs, processors)
     weighted_s = printed_s = None
@@ -74,8 +77,8 @@ def _pack(jobs: Sequence[PackedJob], processors: int, *, name: str, seed: int) -
 def weighted_bound(
     jobs: Sequence[PackedJob], processors: int, dual: Dual, *, as_printed: bool = False
 ) -> float:
-    """The value of `weighted_program`. Raises InfeasibleError without scipy, or if it finds no
-    solution."""
+    """Minimum of the linear program `weighted_program`. Raises InfeasibleError if scipy is absent
+    or finds no solution."""
     try:
         from scipy.optimize import linprog
         from scipy.sparse import csr_matrix
