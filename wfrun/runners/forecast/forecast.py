@@ -1,7 +1,7 @@
-"""Prediction of a run: run times by type of task and site, waits, and the end with an interval.
+"""Predicts a run: run times by type of task and site, queue waits, and the end with an interval.
 
 The predicted end is that of the plan (`wfrun.runners.forecast.plan`). Its interval comes from
-further simulations of the plan, in which the run times of tasks are drawn at random from those of
+further simulations of the plan. In these the run times of tasks are drawn at random from those of
 earlier tasks, and the jobs of other users end at random times.
 """
 
@@ -43,16 +43,16 @@ from wfrun.runners.simulate.plan import OverdueError, makespan_s, plan_run
 from wfrun.runners.simulate.queue_waits import ExpectedWait, expected_wait, sampled
 
 SAMPLES = 40
-"""Number of simulations from which the interval of the end is computed."""
+"""Maximum number of simulations from which the interval of the end is computed."""
 MIN_SAMPLES = 5
-"""Minimum number of simulations for an interval. With fewer there is no interval."""
+"""Minimum number of simulations for an interval of the end."""
 COVERAGE = 0.9
-"""Share of the simulations whose end is within the interval."""
+"""Fraction of the simulations whose end is within the interval."""
 WITHIN_S = 10.0
-"""Default maximum time for the simulations of the interval, in seconds."""
+"""Default time limit of all simulations for the interval, in seconds."""
 MIN_OBSERVED = 4
-"""Minimum number of earlier tasks of a class. If there are fewer, the tasks of the class have their
-planned run times in all simulations."""
+"""Minimum number of earlier tasks of a class. The tasks of a class with fewer earlier tasks have
+their planned run times in all simulations."""
 
 
 class End(msgspec.Struct, frozen=True):
@@ -61,13 +61,14 @@ class End(msgspec.Struct, frozen=True):
     makespan_s: float | None
     """Predicted makespan; None: some tasks would not end."""
     unfinished: int
-    """Number of tasks that would not end."""
+    """Number of tasks that would be left undone."""
     failure: str | None
-    """Why some tasks would not end, in one line; None: all would end."""
+    """Why tasks would be left undone, in one line; None: no task would be."""
     low_s: float | None
     high_s: float | None
-    """Upper end of the interval that contains the ends of the share `COVERAGE` of the simulations.
-    None: there are too few simulations, or nothing varies between them."""
+    """Upper end of the interval, which contains the planned end and the fraction `COVERAGE` of the
+    simulated ends. None: tasks would be left undone, there are too few simulations, or nothing
+    varies between them."""
     samples: int
     """Number of simulations from which the interval was computed."""
     varied: int
@@ -75,12 +76,12 @@ class End(msgspec.Struct, frozen=True):
 
 
 class SiteForecast(msgspec.Struct, frozen=True):
-    """A site, with the predicted waits of jobs that are submitted now."""
+    """A site, with the predicted queue waits of jobs that are submitted now."""
 
     present: PresentSite
     waits: tuple[ExpectedWait, ...]
-    """Predicted wait for each size of the tasks. Empty for sites that have no queue or are not
-    up."""
+    """Predicted wait for each number of cores that tasks request. Empty for a site that has no
+    queue or is not up."""
 
 
 class RunForecast(msgspec.Struct, frozen=True):
@@ -89,11 +90,11 @@ class RunForecast(msgspec.Struct, frozen=True):
     policy: str
     throttle: Throttle
     is_emulated: bool
-    """Whether tasks are emulated by sleeping, so that the load of hosts does not matter."""
+    """Whether tasks are emulated by sleeping. The load of hosts then does not matter."""
     types: tuple[TypeForecast, ...]
     sites: tuple[SiteForecast, ...]
     end: End | None
-    """Predicted end of the run; None: the run time of some task is unknown."""
+    """Predicted end of the run; None: the run time of a task is unknown."""
     sources: Sources | None
 
 
@@ -108,9 +109,10 @@ def forecast_of(
     limit_s: float | None,
     warn: Warn,
 ) -> RunForecast:
-    """Predict a run on the sites that are up. ``limit_s`` is the maximum time of the simulations
-    for the interval of the end, in seconds; None: `WITHIN_S`, or longer if `MIN_SAMPLES`
-    simulations need more time.
+    """Predict a run on the sites that are up. ``limit_s`` is the time limit of all simulations for
+    the interval of the end, in seconds; None: `WITHIN_S`, or the expected time of `MIN_SAMPLES`
+    simulations if that is longer. ``assumed_s`` is the run time, in seconds on the reference
+    processor, of tasks whose run time is neither documented nor predicted; None: it is unknown.
 
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits no site.
     """
@@ -201,9 +203,9 @@ def _sampled_ends(inputs: PlanInputs, draws: _Draws, limit_s: float) -> list[flo
 class _Draws:
     """Random run times of the tasks of a run.
 
-    Each simulation first resamples the run times of earlier tasks of a class with replacement, so
-    that their mean varies between simulations. Then each task of the class draws one run time of
-    the sample (bootstrap; Efron 1979).
+    Each simulation first resamples the run times of the earlier tasks of each class with
+    replacement, so that their mean varies between simulations. Then each task of the class draws
+    one run time from this sample (bootstrap; Efron 1979).
     """
 
     def __init__(
@@ -212,16 +214,16 @@ class _Draws:
         filled: Sequence[Workflow],
         earlier: EarlierTasks,
     ) -> None:
-        """``filled`` are the ``workflows`` with the planned run time of each task."""
+        """``filled`` are the same workflows with the planned run time of each task."""
         self._earlier_s: dict[JobClass, list[float]] = {}
         self._kinds: list[Callable[[int], JobClass | None]] = []
-        """For each workflow: a function from the number of a task to its class; None for a task
-        with a documented run time."""
+        """For each workflow: a function that returns the class of the task with a given number;
+        None if the run time of the task is documented."""
         self._planned_s: list[Callable[[int], float | None]] = []
-        """For each workflow: a function from the number of a task to its planned run time, in
-        seconds."""
+        """For each workflow: a function that returns the planned run time of the task with a given
+        number, in seconds."""
         self.varied = 0
-        """Number of tasks whose run times vary."""
+        """Number of tasks whose run times vary between simulations."""
         for workflow, planned in zip(workflows, filled, strict=True):
             for kind, count in Counter(_predicted_classes(workflow)).items():
                 found = earlier.reference_s(kind)
@@ -232,8 +234,9 @@ class _Draws:
             self._planned_s.append(_planned_of(planned))
 
     def _kind_of(self, workflow: Workflow) -> Callable[[int], JobClass | None]:
-        """A function from the number of a task to its class; None for a task with a documented run
-        time. All tasks of a bag have one class, so that it is computed only once."""
+        """Return a function that returns the class of the task with a given number; None if the run
+        time of the task is documented. All tasks of a bag have the same class, which is computed
+        only once."""
         if workflow.bag is not None:
             kind = next(_predicted_classes(workflow), None)
             return lambda _: kind
@@ -241,8 +244,8 @@ class _Draws:
         return kinds.__getitem__
 
     def sample(self, random: Random) -> Callable[[int, int], float]:
-        """Draw the run times of one simulation. Returns a function from (workflow, task) to a run
-        time in seconds on the reference processor."""
+        """Draw the run times of one simulation. Returns a function that draws the run time of
+        (workflow, task), in seconds on the reference processor."""
         drawn = {
             kind: random.choices(found, k=len(found)) for kind, found in self._earlier_s.items()
         }
@@ -267,7 +270,7 @@ def _planned_of(workflow: Workflow) -> Callable[[int], float | None]:
 
 
 def _predicted_classes(workflow: Workflow) -> Iterator[JobClass]:
-    """The class of each task without a documented run time."""
+    """Yield the class of each task whose run time is not documented."""
     if workflow.bag is not None:
         first = workflow.tasks[0]
         if first.runtime_s is None:

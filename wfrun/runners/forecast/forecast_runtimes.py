@@ -1,4 +1,4 @@
-"""Predicted run times of the types of tasks of a run, at each site."""
+"""Predicts the run times of the types of tasks of a run, at each site."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ RuntimeSource = Literal["documented", "predicted", "assumed", "unknown"]
 
 
 class SiteRuntime(msgspec.Struct, frozen=True, kw_only=True):
-    """The predicted run time of a type of tasks at a site, in seconds. None: unknown."""
+    """The predicted run time of a type of task at a site, in seconds. None: unknown."""
 
     site: str
     source: RuntimeSource
     runtime_s: float | None = None
     low_s: float | None = None
     high_s: float | None = None
-    """Upper end of the interval for a single task. If run times are documented, the interval is
-    from the smallest to the largest of them."""
+    """Upper end of the interval of a single task's run time. If run times are documented, the
+    interval reaches from the minimum to the maximum documented run time."""
     observations: int = 0
-    """Number of earlier tasks from whose run times the prediction is made."""
+    """Number of earlier tasks on which the prediction is based."""
     from_site: bool = False
-    """Whether the earlier tasks ran at this site. False: their run times are scaled by the speeds
-    of the sites."""
+    """Whether earlier tasks ran at this site. False: run times at other sites are scaled by the
+    speeds of the sites."""
     method: str = ""
 
 
 class TypeForecast(msgspec.Struct, frozen=True):
-    """The tasks of a document with equal type, size and source of run times."""
+    """A group of tasks of a document with equal type, number of cores and source of run times."""
 
     workflow: str
     type: str
     cores: int
     tasks: int
     sites: tuple[SiteRuntime, ...]
-    """The run time at each site that the tasks fit."""
+    """The predicted run time at each site that the tasks fit."""
 
 
 class EarlierTasks:
@@ -63,14 +63,14 @@ class EarlierTasks:
         speeds: Mapping[str, float],
         predictor: str = "last2",
     ) -> None:
-        """``ended`` has the class, site, run time in seconds and details of earlier tasks, in the
-        order of their ends. ``speeds`` are the speed ratios of the sites."""
+        """``ended`` has (class, site, run time in seconds, details) of each earlier task, in the
+        order in which the tasks ended. ``speeds`` are the speed ratios of the sites."""
         self._speeds = speeds
         self._run_times = make_run_times(predictor)
         self._sites: set[tuple[JobClass, str]] = set()
         self._reference_s: defaultdict[JobClass, list[float]] = defaultdict(list)
-        """Run times in seconds on the reference processor of earlier tasks at all sites, by
-        class."""
+        """Run times of the earlier tasks of each class at all sites, in seconds on the reference
+        processor."""
         for kind, site, runtime_s, details in ended:
             self._run_times.observe(kind, site, runtime_s, speeds[site], details)
             self._sites.add((kind, site))
@@ -78,10 +78,10 @@ class EarlierTasks:
 
     def predict(self, kind: JobClass, site: str) -> tuple[Prediction, bool] | None:
         """Predict the run time of a task at a site from earlier tasks of its class at this site. If
-        there are none, predict it from those at other sites.
+        there are none, predict it from earlier tasks at other sites.
 
-        Returns the prediction, and whether earlier tasks ran at this site. None: no task of the
-        class is known.
+        Returns the prediction, and whether earlier tasks ran at this site. None: there are no
+        earlier tasks of the class.
         """
         if kind not in self._reference_s:
             return None
@@ -89,7 +89,7 @@ class EarlierTasks:
         return None if found is None else (found, (kind, site) in self._sites)
 
     def reference_s(self, kind: JobClass) -> list[float]:
-        """Run times of the earlier tasks of a class in seconds on the reference processor, the
+        """Run times of the earlier tasks of a class, in seconds on the reference processor, the
         oldest first."""
         return self._reference_s.get(kind, [])
 
@@ -97,8 +97,8 @@ class EarlierTasks:
 def earlier_tasks(
     history: HistoryFile | None, workflows: Sequence[Workflow], catalog: Catalog, predictor: str
 ) -> EarlierTasks:
-    """Read the earlier tasks of the owners of these workflows from the user's history; None: there
-    are no earlier tasks. ``predictor`` is the name of a predictor."""
+    """Read the earlier tasks of the owners of ``workflows`` from the user's history. ``history``
+    None: there are no earlier tasks. ``predictor`` is the name of the predictor of run times."""
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
     if history is None:
         return EarlierTasks((), speeds, predictor)
@@ -119,16 +119,17 @@ def earlier_tasks(
 
 
 def class_of(workflow: Workflow, task: Task) -> JobClass:
-    """The class of a task, by which its run time is predicted: owner, name and cores."""
+    """The class of a task: its owner, name and cores. Run times are predicted from tasks of the
+    same class."""
     return JobClass(workflow.owner, task.name, task.resources.cores)
 
 
 def type_forecasts(
     workflows: Sequence[Workflow], catalog: Catalog, earlier: EarlierTasks, assumed_s: float | None
 ) -> list[TypeForecast]:
-    """Predict the run times of each type of tasks. As in plans, the source is the document, else a
-    prediction, else ``assumed_s`` (on the reference processor). Without any source the run time is
-    unknown."""
+    """Predict the run times of each type of task. As in plans, a run time comes from the document,
+    otherwise from a prediction, otherwise from ``assumed_s`` (in seconds on the reference
+    processor). If ``assumed_s`` is None, the run time is then unknown."""
     return [
         _forecast(workflow, kind, group, catalog, earlier, assumed_s)
         for workflow in workflows

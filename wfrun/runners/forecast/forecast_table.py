@@ -1,5 +1,4 @@
-"""Output of the prediction of a run as tables, at most 80 columns wide if names are short
-enough."""
+"""Prints the prediction of a run as tables, at most 80 columns wide unless names are long."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from wfrun.runners.forecast.plan_table import chosen, print_sources, print_witho
 from wfrun.runners.simulate.queue_waits import BOUND
 
 MAX_TYPES = 40
-"""Maximum number of types of tasks in the table; `--json` has all."""
+"""Maximum number of types of tasks in the table. `--json` shows all types."""
 
 
 def print_forecast(console: Console, found: RunForecast) -> None:
-    """Print the predicted end of the run, the run times by type and site, the waits, and the
-    sources of the numbers."""
+    """Print the predicted end of the run, the run times by type and site, the queue waits, and the
+    sources of these values."""
     tasks = counted(sum(each.tasks for each in found.types), "task")
     with_policy = chosen(found.policy, found.throttle)
     if found.end is None:
@@ -126,7 +125,7 @@ def _waits(sites: tuple[SiteForecast, ...]) -> Table:
 
 
 def _remarks(found: RunForecast) -> Iterator[str]:
-    """Explanations of the intervals in the tables."""
+    """Yield explanations of the predictions and intervals in the tables."""
     predicted = [s for each in found.types for s in each.sites if s.source == "predicted"]
     if predicted:
         methods = ", ".join(dict.fromkeys(site.method for site in predicted))

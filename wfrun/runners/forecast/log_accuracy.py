@@ -19,38 +19,40 @@ from wfrun.runners.forecast.log_predictors import CHAIN, Candidate
 
 
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """Accuracy of one method on the jobs of a log. None: the method predicted no job."""
+    """Accuracy of one method of prediction on the jobs of a log. A value is None if the method
+    predicted no job."""
 
     method: str
     classification: str | None
-    """Name of the classification by which the method selects earlier jobs; None: the method chooses
-    its own history."""
+    """Name of the classification by which the method selects earlier jobs; None: the method selects
+    earlier jobs by its own rule."""
     jobs: int
     unknown: int
-    """Number of jobs without a prediction, such as the first job of each class."""
+    """Number of jobs without a prediction, for example the first job of each class."""
     accuracy: float | None
     """Mean accuracy by equation 7.1 of the thesis, over the predicted jobs."""
     mean_error_s: float | None
-    """Mean absolute error, in seconds."""
+    """Mean absolute error of the predictions, in seconds."""
     median_error_s: float | None
     in_interval: float | None
-    """Share of the predictions with an interval whose interval contains the actual run time."""
+    """Fraction of the predicted intervals that contain the actual run time. None also if no
+    prediction has an interval."""
 
 
 class LogHistory(msgspec.Struct, frozen=True):
-    """The jobs of a log in the form that replays need."""
+    """The jobs of a log, prepared for replays."""
 
     jobs: int
     moments: Sequence[Moment]
     missing: Sequence[str]
-    """Fields of `Job` that no job of the log states: of ``site``, ``owner``, ``application`` and
-    ``estimate_s``."""
+    """Those of the fields ``site``, ``owner``, ``application`` and ``estimate_s`` of `Job` that the
+    log states for no job."""
 
 
 def log_history(jobs: Sequence[LoggedJob], *, is_grid: bool) -> LogHistory:
-    """Make a history of the jobs of a log. A log that is not of a grid has one site.
+    """Prepare the jobs of a log for replays. ``is_grid`` is False for the log of a single site.
 
-    A job with an unknown wait is assumed not to have waited.
+    A job whose wait is unknown is assumed to start at its submission.
     """
     past = [_past(job, is_grid=is_grid) for job in jobs]
     stated = {
@@ -73,14 +75,14 @@ def _past(logged: LoggedJob, *, is_grid: bool) -> PastJob:
 
 
 def run_site(logged: LoggedJob) -> str:
-    """The site at which a job of a grid ran; if that is unknown, the site of its submission; else
-    empty."""
+    """The site at which a job of a grid ran; if unknown, the site of its submission; if that is
+    unknown too, empty."""
     ran_at = None if logged.grid is None else logged.grid.run_site
     return ran_at or logged.site or ""
 
 
 def job_of(logged: LoggedJob, site: str) -> Job:
-    """The job as predictors know it at its submission."""
+    """The properties of a job that predictors know at its submission."""
     return Job(
         site=site,
         owner=_name(logged.user),
@@ -95,7 +97,7 @@ def _name(name: str | int | None) -> str:
 
 
 class _Score:
-    """Sums of accuracies and errors of one predictor."""
+    """Sums of the accuracies and errors of one predictor."""
 
     __slots__ = ("_errors_s", "_shares", "bounded", "inside")
 
@@ -123,8 +125,9 @@ class _Score:
 
 
 def accuracies(history: LogHistory, chosen: Iterable[Candidate]) -> Iterator[Accuracy]:
-    """Measure predictors by replaying the log: once for all methods by class together, and once for
-    each other predictor. The results are in the order of ``chosen``."""
+    """Measure predictors by replaying the log: one replay for all methods that use a
+    classification, and one replay for each other predictor. The results are in the order of
+    ``chosen``."""
     candidates = list(chosen)
     by_class = [each for each in candidates if each.make is None]
     scores = _by_class(history.moments, by_class) if by_class else {}
@@ -152,7 +155,7 @@ def _replayed(moments: Sequence[Moment], candidate: Candidate) -> _Score:
 def _by_class(
     moments: Sequence[Moment], chosen: Sequence[Candidate]
 ) -> dict[tuple[str | None, str], _Score]:
-    """The scores of methods by class, and of methods with the chain of classes, by (classification,
+    """The scores of methods that use a classification, or the chain of classes, by (classification,
     method). They equal the scores of `replay` with `ByClass` and `class_chain`, at a fifth of the
     cost."""
     numbers = {method: number for number, method in enumerate(METHODS)}

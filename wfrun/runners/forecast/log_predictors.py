@@ -1,4 +1,4 @@
-"""The predictors of run times that are measured on workload logs."""
+"""Predictors of run times whose accuracy is measured on workload logs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from wfrun.engine.prediction.job import Predictor
 from wfrun.engine.prediction.methods import METHODS
 
 CHAIN = "chain"
-"""Name of a classification that uses, for each job, the most specific class with a history."""
+"""Name of the classification that uses, for each job, the most specific of its classes with earlier
+jobs."""
 WINDOW = 5
 """Default number of recent run times that the models M1 to M8 use."""
 FACTOR = 0.5
 """Constant of the model M10."""
 _SEED = 0
-"""Seed of the random draws of M11 and M12."""
+"""Seed of the random values that M11 and M12 draw."""
 
 
 class Candidate(NamedTuple):
@@ -36,18 +37,21 @@ class Candidate(NamedTuple):
 
     method: str
     classification: str | None
-    """Name of a classification; None: the method chooses its own history."""
+    """Name of the classification by which the method selects earlier jobs; None: the method selects
+    earlier jobs by its own rule."""
     make: Callable[[], Predictor] | None
-    """Makes the predictor. None: a method by class; one replay measures all such methods."""
+    """Makes the predictor. None: the method uses a classification; one replay measures all such
+    methods."""
 
 
 class Own(NamedTuple):
-    """A predictor that chooses its own history."""
+    """A predictor that selects earlier jobs by its own rule."""
 
     make: Callable[[int], Predictor]
-    """Makes the predictor. Its argument is the window of M1 to M8; other predictors ignore it."""
+    """Makes the predictor. The argument is the window (number of recent run times) of M1 to M8;
+    other predictors ignore it."""
     needs: tuple[str, ...]
-    """Fields of `Job` that the log must state."""
+    """Fields of `Job` that the predictor needs from the log."""
 
 
 def _with_intervals(_: int) -> Predictor:
@@ -67,8 +71,9 @@ OWN: dict[str, Own] = {
     "M11": Own(lambda _: UniformRange(_SEED), _ESTIMATE),
     "M12": Own(lambda _: UniformHalves(_SEED), _ESTIMATE),
 }
-"""Predictors that choose their own history, by name: the best method so far with its intervals, the
-user's estimate, and the models of the JGC paper (section 6.2, Table 5)."""
+"""Predictors that select earlier jobs by their own rules, by name: the automatic choice of the best
+method so far, with intervals; the user's estimate; and the models of the JGC paper (section 6.2,
+Table 5)."""
 
 ALL_METHODS = (*METHODS, *OWN)
 ALL_CLASSES = (*CLASSIFICATIONS, CHAIN)
@@ -80,8 +85,8 @@ def candidates(
     missing: Sequence[str],
     window: int = WINDOW,
 ) -> Iterator[Candidate]:
-    """The methods with each classification, then the methods that choose their own history. Methods
-    and classifications that need a field in ``missing``, which the log lacks, are left out."""
+    """Yield the methods with each classification, then the methods with their own rules. Skips
+    methods and classifications that need a field in ``missing``, which the log lacks."""
     for name in classifications:
         if name == CHAIN or not set(CLASSIFICATIONS[name].needs) & set(missing):
             for method in methods:

@@ -1,6 +1,6 @@
-"""The plan of a run: its documents, simulated on the present state of the sites.
+"""Plans a run: simulates its documents on the current state of the sites.
 
-docs/plan.md says what is simulated, and what is not.
+docs/plan.md states what is simulated, and what is not.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from wfrun.sites.simulated.queues import SimulatedJob
 
 
 class SizeSources(msgspec.Struct, frozen=True):
-    """Number of files by the source of their size."""
+    """Number of files by the source of their sizes."""
 
     documented: int
     """Number of files whose size the document states."""
     measured: int
-    """Number of files whose size was measured: inputs on this machine, and files that a run has
+    """Number of files whose size was measured: inputs on this machine, and files that the run has
     written or copied so far."""
     assumed: int
-    """Number of files that are assumed to be empty."""
+    """Number of files of unknown size, which are assumed to be empty."""
 
 
 def size_sources(
     workflows: Sequence[Workflow], reused: Reused | None, *, emulated: bool
 ) -> SizeSources:
-    """Count the sources of the sizes of all files that a run may copy. Outputs of done tasks are
-    not counted if no task needs them and they were not taken over."""
+    """Count the sources of the sizes of all files that a run may copy. Outputs of tasks that are
+    already done do not count if they no longer exist at a place that the simulation uses."""
     documented, measured, files = 0, 0, 0
     for number, workflow in enumerate(workflows):
         parts = () if reused is None else reused[number]
@@ -80,18 +80,18 @@ def size_sources(
 
 
 def _is_here(file: File) -> bool:
-    """Whether the file is an input that was found on this machine."""
+    """Whether the file is an initial input on this machine."""
     return file.producer is None and file.url is not None and file.url.startswith("/")
 
 
 _OBSERVED_S = 1.0
-"""Time of the first report of other users' jobs, and interval of the reports, in seconds. The
-engine of the simulation thus knows the queues before it places a task, as in a real run."""
+"""Time of the first report of other users' jobs, and interval of further reports, in seconds. So
+the simulated engine knows the queues before it places a task, like the engine of a real run."""
 
 COMPARE_S = 10.0
-"""Default maximum time for the simulations of other policies and throttles, in seconds."""
+"""Default time limit of all simulations of other policies and throttles, in seconds."""
 COMPARED = 3
-"""Number of alternatives that are compared by default even if their simulations take longer than
+"""Number of alternatives for whose simulations the default time limit is extended beyond
 `COMPARE_S`."""
 
 LinkSource = Literal["catalog", "measured", "assumed"]
@@ -103,25 +103,25 @@ class PresentSite(msgspec.Struct, frozen=True):
     site: str
     state: Literal["up", "down", "needs login"]
     reason: str
-    """Why the site is not up; empty if it is up. A site that is not up has no part in the plan."""
+    """Why the site is not up; empty if it is up. A site that is not up is left out of the plan."""
     hint: str
     slots: int
     idle_cores: int | None
     has_queue: bool
-    """Whether the site has a batch system. A site without one starts tasks in its slots regardless
-    of its load."""
+    """Whether the site has a batch system. A site without a batch system starts tasks in its slots
+    regardless of its load."""
     jobs_ahead: int
-    """Number of simulated jobs that hold slots or wait for them."""
+    """Number of simulated jobs of other users that hold slots or wait for slots."""
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """Sources of the numbers of a plan."""
+    """Sources of the values in a plan."""
 
     runtimes: RuntimeSources
     sizes: SizeSources
     links: Mapping[LinkSource, int]
-    """Number of links by the source of their speed: stated by the catalog, measured by copies of
-    earlier runs, or assumed to take no time."""
+    """Number of links by the source of their speed: stated in the catalog, measured by copies of
+    earlier runs, or unknown. Copies over links of unknown speed are assumed to take no time."""
     measured_overheads: tuple[str, ...]
     """Sites whose overheads earlier runs have measured."""
     assumed_overheads: tuple[str, ...]
@@ -129,12 +129,13 @@ class Sources(msgspec.Struct, frozen=True):
 
 
 class RunPlan(msgspec.Struct, frozen=True):
-    """The plan of a run that starts now. Times of tasks are seconds from its start."""
+    """The plan of a run that starts now. Times of tasks are in seconds from the start of the
+    run."""
 
     policy: str
     throttle: Throttle
     is_emulated: bool
-    """Whether tasks are emulated by sleeping, so that the load of hosts does not matter."""
+    """Whether tasks are emulated by sleeping. The load of hosts then does not matter."""
     run: PlannedRun
     present: tuple[PresentSite, ...]
     sources: Sources
@@ -142,7 +143,7 @@ class RunPlan(msgspec.Struct, frozen=True):
 
 
 class BegunRun(NamedTuple):
-    """The state and the measured run times of a run that is to be resumed."""
+    """The state and the measured run times of a run that will be resumed."""
 
     state: RunState
     runtimes_s: Mapping[JobClass, float]
@@ -150,7 +151,8 @@ class BegunRun(NamedTuple):
 
 
 def begun_run(run: RunDir, state: RunState) -> BegunRun:
-    """Read the measured run times from the log of a run. Raises InvalidError for a damaged log."""
+    """Read the measured run times from the log of a run. Raises InvalidError if the log is
+    damaged."""
     found: defaultdict[JobClass, list[float]] = defaultdict(list)
     for (number, task), runtime_s in measured_runtimes_s(run, state).items():
         workflow = state.workflows[number].workflow
@@ -161,7 +163,7 @@ def begun_run(run: RunDir, state: RunState) -> BegunRun:
 
 
 class Present(msgspec.Struct, frozen=True):
-    """The present state of the sites, and the jobs of other users at each site that has a queue."""
+    """The current state of the sites, and the jobs of other users at each site with a queue."""
 
     sites: tuple[PresentSite, ...]
     ahead: Mapping[str, Sequence[SimulatedJob]]
@@ -175,7 +177,7 @@ class PlanInputs(NamedTuple):
     platform: Platform
     settings: Settings
     reused: Reused | None
-    """The tasks of each workflow that are done already; None: the run begins."""
+    """The tasks of each workflow that are already done; None: the run is new."""
     sources: Sources
 
 
@@ -192,9 +194,10 @@ def plan_of(
     begun: BegunRun | None = None,
 ) -> RunPlan:
     """Simulate a run on the sites that are up, and then the same run with other policies and
-    throttles. ``limit_s`` is the maximum time of the simulations of alternatives, in seconds; None:
-    `COMPARE_S`, or longer if `COMPARED` alternatives need more time. If the run has ``begun``, only
-    its remaining tasks are simulated.
+    throttles. ``limit_s`` is the time limit of all simulations of alternatives, in seconds; None:
+    `COMPARE_S`, or the expected time of `COMPARED` simulations if that is longer. ``begun``:
+    simulate only the remaining tasks of this run; None: the run is new. ``assumed_s``: as in
+    `wfrun.runners.forecast.forecast.forecast_of`.
 
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits no site or has no
     run time.
@@ -231,8 +234,8 @@ def plan_inputs(
     warn: Warn,
     begun: BegunRun | None = None,
 ) -> PlanInputs:
-    """Find run times, links and overheads for the sites that are up. Raises the errors of
-    `plan_of`."""
+    """Determine run times, links and overheads for the sites that are up. Arguments and errors are
+    as in `plan_of`."""
     catalog = reached(catalog, present)
     _check_fits(workflows, catalog, present)
     measured = {} if begun is None else begun.runtimes_s
@@ -259,7 +262,7 @@ def plan_inputs(
 
 
 def reached(catalog: Catalog, present: Present) -> Catalog:
-    """The catalog without the sites that are not up, and without their links. Raises
+    """Return the catalog without the sites that are not up, and without their links. Raises
     InfeasibleError if no site is up."""
     down = {site.site for site in present.sites if site.state != "up"}
     sites = tuple(site for site in catalog.sites if site.name not in down)
@@ -273,8 +276,8 @@ def reached(catalog: Catalog, present: Present) -> Catalog:
 
 
 def _check_fits(workflows: Sequence[Workflow], catalog: Catalog, present: Present) -> None:
-    """Raise InvalidError for a task that fits none of the sites that are up. The hint names the
-    sites that are not up, because the task may fit one of them."""
+    """Raise InvalidError if a task fits none of the sites that are up. The hint names the sites
+    that are not up, because the task may fit one of them."""
     down = [f"{site.site} is {site.state}" for site in present.sites if site.state == "down"]
     down += [f"{site.site} needs login" for site in present.sites if site.state == "needs login"]
     for workflow in workflows:

@@ -27,20 +27,21 @@ class Alternative(msgspec.Struct, frozen=True):
 
     policy: str
     throttle: Throttle
-    """None: the default throttle of the policy."""
+    """Throttle of the run; None: the default throttle of the policy."""
     makespan_s: float
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The alternatives that were simulated, the fastest first."""
+    """The simulated alternatives, the fastest first."""
 
     alternatives: tuple[Alternative, ...]
     candidates: int
-    """Number of alternatives that would be compared if the time sufficed."""
+    """Number of alternatives that would be compared without the time limit."""
     limit_s: float
-    """Maximum time of all simulations together, in seconds."""
+    """Time limit of all simulations together, in seconds."""
     broken: dict[str, str] = {}
-    """Errors of policies that raised, by policy. These policies are left out."""
+    """Error message of each policy that raised a `PolicyError`. The alternatives of these policies
+    are left out."""
 
 
 def compare(
@@ -51,8 +52,8 @@ def compare(
     reused: Reused | None,
 ) -> Comparison:
     """Simulate the run with other policies and throttles, for at most ``limit_s`` seconds. An
-    alternative is left out if it does not suit the tasks or sites, if it does not place all tasks,
-    or if its policy raises."""
+    alternative is left out if it does not suit the tasks or sites, if it leaves tasks undone, or if
+    its policy raises an error."""
     deadline_s = time.monotonic() + limit_s
     tried = list(candidates(settings, platform))
     found = []
@@ -76,10 +77,10 @@ def compare(
 
 
 def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
-    """The settings of the alternatives: first all policies with the chosen throttle, then all
-    policies with each other throttle. The chosen policy with the chosen throttle is left out. The
-    chosen policy comes first, then policies that use most information, because the time may suffice
-    for few alternatives."""
+    """Yield the settings of the alternatives: all policies with the chosen throttle, then all
+    policies with each other throttle. The chosen policy comes first, except with the chosen
+    throttle, which is no alternative. The other policies follow, those that use the most
+    information first, because the time may suffice for only a few alternatives."""
     slots = sum(site.slots for site in platform.catalog.sites)
     throttles: tuple[Throttle, ...] = (None, "auto", slots)
     has_others = any(platform.background.values())
@@ -99,7 +100,7 @@ def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
 def _used_information(name: str, *, has_others: bool) -> int:
     """Number of kinds of information that a policy uses. 0 for a policy that predicts run times of
     other users' jobs if there are no such jobs, because it then decides like the policy that knows
-    their run times."""
+    these run times."""
     information = PLACEMENT[name].information
     if information.background_runtime is R and not has_others:
         return 0

@@ -1,4 +1,4 @@
-"""Output of a plan as tables, at most 80 columns wide."""
+"""Prints a plan as tables, at most 80 columns wide."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from wfrun.runners.forecast.plan_alternatives import Alternative, Throttle
 from wfrun.runners.simulate.plan import PlannedTask, SitePlan
 
 NOTABLE = 0.02
-"""Minimum gain of an alternative that is reported, as a share of the makespan. Smaller differences
-are noise."""
+"""Minimum gain of an alternative for which it is reported, as a fraction of the makespan. Smaller
+differences are noise."""
 SOURCE_STYLES = {"measured": "green", "predicted": "cyan", "assumed": "yellow"}
 _MAX_STEPS = 8
 """Maximum number of tasks of the critical path that are shown."""
 
 
 def print_plan(console: Console, plan: RunPlan) -> None:
-    """Print a plan: the sites, the critical path, the sources of the numbers, the alternatives."""
+    """Print a plan: the sites, the critical path, the sources of the values, and the best
+    alternative."""
     run = plan.run
     if run.makespan_s is None:
         what = f"{run.unfinished} of {counted(run.tasks, 'task')} would not end"
@@ -65,7 +66,7 @@ def print_without(console: Console, present: Sequence[PresentSite]) -> None:
 def print_sources(
     console: Console, sources: Sources, present: Sequence[PresentSite], *, is_emulated: bool
 ) -> None:
-    """Print the sources of the numbers."""
+    """Print the sources of the values in a plan or a prediction."""
     for line in _sources(sources, present, is_emulated=is_emulated):
         text = Text(line)
         for words, style in SOURCE_STYLES.items():
@@ -74,7 +75,7 @@ def print_sources(
 
 
 def chosen(policy: str, throttle: Throttle) -> str:
-    """The policy and its throttle, as options of a command."""
+    """Name the policy and its throttle, for messages."""
     return name_line(policy) + (f", throttle {throttle}" if throttle is not None else "")
 
 
@@ -135,7 +136,7 @@ def _path(path: tuple[PlannedTask, ...]) -> Table:
 def _sources(
     sources: Sources, present: Sequence[PresentSite], *, is_emulated: bool
 ) -> Iterator[str]:
-    """Sources of the numbers, a line for each kind of number."""
+    """Yield a line for each kind of value, with its sources."""
     runtimes, sizes = sources.runtimes, sources.sizes
     if any(site.has_queue for site in present):
         yield "Idle slots of clusters are measured. All other numbers above are predicted from"
@@ -171,7 +172,7 @@ def _sources(
 
 
 def _present(present: Sequence[PresentSite], *, is_emulated: bool) -> Iterator[str]:
-    """Lines with the state that the sites have reported."""
+    """Yield lines with the state that the sites have reported."""
     up = [site for site in present if site.state == "up"]
     ahead = [f"{site.jobs_ahead} at {name_line(site.site)}" for site in up if site.jobs_ahead]
     if ahead:
@@ -192,7 +193,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _comparison(plan: RunPlan) -> Iterator[Text]:
-    """The best alternative, and the number of alternatives that were simulated."""
+    """Yield lines with the best alternative and the number of simulated alternatives."""
     compared, makespan_s = plan.comparison, plan.run.makespan_s
     for fault in compared.broken.values():
         yield Text(f"left out: {name_line(fault, 1000)}", style="yellow")

@@ -33,27 +33,27 @@ from wfrun.parsers.logs import LoggedJob, scale_load
 from wfrun.runners.forecast.log_accuracy import job_of, run_site
 
 TRAINING = 0.1
-"""Share of the jobs, in order of submission, that only train the predictors. Their predictions are
-not judged (thesis section 7.3.2)."""
+"""Fraction of the jobs, in order of submission, that only train the predictors. Predictions for
+these jobs are not judged (thesis section 7.3.2)."""
 MIN_JOBS = 100
 """Minimum number of jobs of a site. Sites with fewer jobs are left out."""
 MAX_ESTIMATE = 5.0
-"""Maximum ratio of a drawn estimate to the run time R. A job without an estimate gets one drawn
-from [R, 5R] (the model of Mu'alem and Feitelson that thesis section 7.3.2 uses)."""
+"""Maximum ratio of a random estimate to the run time R. A job without an estimate gets a random
+estimate from [R, 5R] (the model of Mu'alem and Feitelson in thesis section 7.3.2)."""
 
 
 class LogWaits(Struct, frozen=True, kw_only=True):
-    """Accuracy of one predictor on the jobs of one site of a log."""
+    """Accuracy of one predictor on the jobs of one site."""
 
     site: str
     """Name of the site; empty for a log without sites."""
     predictor: str
-    """Name of the predictor in ``WAIT_PREDICTORS``. If a method that predicts run times was chosen,
-    its name follows after a colon."""
+    """Name of the predictor in ``WAIT_PREDICTORS``; after a colon the name of the method that
+    predicts run times, if one was chosen."""
     lrm: str | None
-    """The LRM that was simulated; None: the waits are those of the log."""
+    """LRM of the simulated queue; None: the waits are those in the log."""
     processors: int | None
-    """Number of processors of the simulated cluster; None: the waits are those of the log."""
+    """Number of processors of the simulated cluster; None: the waits are those in the log."""
     accuracy: WaitAccuracy
 
 
@@ -65,8 +65,8 @@ class SiteJobs(Struct, frozen=True):
 
 
 def jobs_by_site(jobs: Sequence[LoggedJob], *, is_grid: bool) -> list[SiteJobs]:
-    """Group jobs by site. The site with most jobs comes first. A log that is not of a grid has one
-    site."""
+    """Group jobs by site, the site with the most jobs first. ``is_grid`` is False for the log of a
+    single site."""
     if not is_grid:
         return [SiteJobs("", tuple(jobs))]
     by_site: dict[str, list[LoggedJob]] = {}
@@ -77,8 +77,8 @@ def jobs_by_site(jobs: Sequence[LoggedJob], *, is_grid: bool) -> list[SiteJobs]:
 
 
 def most_processors(jobs: Sequence[LoggedJob]) -> int:
-    """Maximum number of processors that the jobs of a log used at the same time. It serves as the
-    size of a cluster if the log does not state one."""
+    """Maximum number of processors that the jobs of a log used at the same time. Used as the size
+    of a cluster if the log does not state it."""
     changes = []
     for job in jobs:
         start_s = job.submit_s + (job.wait_s or 0.0)
@@ -88,8 +88,8 @@ def most_processors(jobs: Sequence[LoggedJob]) -> int:
 
 
 def recorded_jobs(jobs: Sequence[LoggedJob], site: str = "") -> list[ReplayedJob]:
-    """The jobs whose waits the log states, with these waits. Raises InvalidError if there are
-    none."""
+    """The jobs whose waits the log states, with these waits. Raises InvalidError if no job has a
+    wait."""
     found = [_replayed(job, site, job.requested_s or 0.0) for job in jobs if _has_wait(job)]
     if not found:
         raise InvalidError(
@@ -108,12 +108,12 @@ def simulated_jobs(
     estimates: bool = True,
     seed: int = 0,
 ) -> list[ReplayedJob]:
-    """The jobs that fit a cluster, for its simulation.
+    """The jobs that fit a cluster, prepared for a simulation of the cluster.
 
-    A job that would exceed its requested time is cut to it. With ``load`` the times between
-    submissions are scaled to this offered load. ``estimates``: whether predictors see the estimates
-    of the log. The LRM always sees estimates; a job without one gets a random estimate, which
-    depends on ``seed``. Raises InvalidError if no job fits.
+    Run times are cut to the requested time. With ``load`` the times between submissions are scaled
+    to this offered load. ``estimates``: predictors see the estimates of the log. The LRM always
+    sees estimates; a job without an estimate gets a random one, which depends on ``seed``. Raises
+    InvalidError if no job fits.
     """
     fitting: Sequence[LoggedJob] = [job for job in jobs if (job.size or 0) <= processors]
     if not fitting:
@@ -147,7 +147,7 @@ def _replayed(job: LoggedJob, site: str, requested_s: float) -> ReplayedJob:
 
 
 def replay_recorded(jobs: Sequence[ReplayedJob]) -> Replay:
-    """Replay the waits of the log. Returns these waits, and the predictions by the predictors that
+    """Replay the waits in the log. Returns these waits, and the predictions of the predictors that
     need no model of the queue."""
     chosen = {
         name: kind.make(Cluster(1, "fcfs"))
@@ -163,15 +163,15 @@ def replay_simulated(
     names: Sequence[str] = tuple(WAIT_PREDICTORS),
     methods: Sequence[str] = (),
 ) -> Replay:
-    """Simulate a queue. Returns its waits, and the predictions by the predictors with these
+    """Simulate a queue. Returns the simulated waits, and the predictions of the predictors
     ``names``.
 
-    ``methods`` are names of ``PREDICTORS`` for run times. Each point-valued predictor of waits is
-    then used once with each of these methods, instead of with the method of the thesis. Raises
-    InvalidError for an unknown LRM.
+    ``methods`` are names of run time predictors in ``PREDICTORS``. Each point-valued predictor of
+    waits then runs once with each method, instead of with the method of the thesis. Raises
+    InvalidError if the LRM is unknown.
 
-    Cost per job and predictor: with FCFS about 10 microseconds while the queue is short. Other LRMs
-    simulate all running and waiting jobs, which takes up to milliseconds.
+    Cost per job and predictor: with FCFS about 10 microseconds while the queue is short. With other
+    LRMs all running and waiting jobs are simulated, which takes up to milliseconds.
     """
     events = simulated_events(jobs, make_lrm(cluster.lrm, cluster.processors))
     chosen: dict[str, WaitPredictor] = {}
@@ -186,7 +186,7 @@ def replay_simulated(
 
 
 def accuracies(jobs: Sequence[ReplayedJob], replay: Replay) -> Mapping[str, WaitAccuracy]:
-    """The accuracy of each predictor of a replay, over the jobs after the training data."""
+    """The accuracy of each predictor of a replay, over the jobs after the `TRAINING` jobs."""
     bursts = in_bursts([job.submit_s for job in jobs])
     first = int(TRAINING * len(jobs))
     return {
@@ -203,9 +203,10 @@ def log_waits(
     load: float | None = None,
     methods: Sequence[str] = (),
 ) -> Iterator[LogWaits]:
-    """Measure all applicable predictors. Without ``lrm`` the waits are those of the log, otherwise
-    those of a simulated cluster. ``processors`` is the size of this cluster; None: the maximum that
-    the jobs of a site used at the same time. ``methods``: see `replay_simulated`."""
+    """Measure all applicable predictors at each site. ``lrm`` None: the waits are those in the log;
+    otherwise those of a simulated cluster with this LRM. ``processors`` is the size of the cluster;
+    None: the maximum number of processors that the jobs of the site used at the same time.
+    ``methods``: see `replay_simulated`."""
     for site in sites:
         size = None
         if lrm is None:
