@@ -1,4 +1,4 @@
-"""The critical path of a run as it happened, and the parts of its time."""
+"""The actual critical path of a run, and the parts into which its time is divided."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ PARTS = {
     "runtime_s": "run time",
     "report_s": "report of ends",
 }
-"""The parts of the time of a step in their order: field, and name in tables."""
+"""The parts of the time of a step, in order: name of the field, and name in tables."""
 _WAITS = ("throttle_s", "launcher_s", "room_s", "staging_s", "queue_s")
-"""The parts in `TaskTiming.earlier_waits_s`, in their order."""
+"""The parts that `TaskTiming.earlier_waits_s` has, in its order."""
 
 
 class PathStep(msgspec.Struct, frozen=True):
-    """A task of a critical path. Its parts add up to the time from the end of the previous step to
-    the end of the task. The first step begins at the submission of the workflow."""
+    """A task of a critical path. The parts of a step add up to the time from the end of the
+    previous step, or from the submission of the workflow, to the end of the task."""
 
     task: str
     """Id of the task."""
     type: str
     site: str
     begin_s: float
-    """Begin of the step, in seconds since the submission of the workflow."""
+    """Start of the step, in seconds since the submission of the workflow."""
     earlier_s: float
     """Run times of failed attempts, delays before retries, and waits for inputs that were made
-    again, in seconds. Other waits of earlier attempts are in the other parts."""
+    again, in seconds. Other waits of earlier attempts are included in the other parts."""
     throttle_s: float
     launcher_s: float
     room_s: float
@@ -44,8 +44,8 @@ class PathStep(msgspec.Struct, frozen=True):
     queue_s: float
     runtime_s: float
     report_s: float
-    """Time from the end of the task to its report, in seconds: collection of outputs, and the
-    report itself."""
+    """Time from the end of the task to the event that reports it, in seconds. It includes the
+    collection of outputs."""
 
     @property
     def parts_s(self) -> tuple[float, ...]:
@@ -58,8 +58,8 @@ class PathStep(msgspec.Struct, frozen=True):
 
 
 class CriticalPath(msgspec.Struct, frozen=True):
-    """A chain of tasks that ends with the last task of the run to end. Before each task comes its
-    parent that ended last."""
+    """The chain of tasks that ends with the last task of the run to end. Each task is preceded by
+    its parent that ended last."""
 
     workflow: str
     index: int
@@ -69,7 +69,7 @@ class CriticalPath(msgspec.Struct, frozen=True):
 
     @property
     def parts_s(self) -> tuple[float, ...]:
-        """Sums over the steps in seconds, in the order of `PARTS`."""
+        """Sum of each part over all steps in seconds, in the order of `PARTS`."""
         return tuple(map(sum, zip(*(step.parts_s for step in self.steps), strict=True)))
 
     @property
@@ -83,7 +83,7 @@ def critical_path(
     attempts: Iterable[TaskTiming],
     sites: Sequence[SiteSpec],
 ) -> CriticalPath | None:
-    """The critical path of the workflow whose last task ended last. In a run that has not ended, it
+    """The critical path of the workflow whose last task ended last. In an unfinished run, the path
     ends with the last task that is done. Reused tasks take no time. None: no task is done."""
     done: list[dict[int, TaskTiming]] = [{} for _ in workflows]
     last: TaskTiming | None = None
@@ -106,7 +106,7 @@ def critical_path(
 def _chain(
     last: TaskTiming, workflow: Workflow, done: Mapping[int, TaskTiming]
 ) -> list[TaskTiming]:
-    """The attempts of the path that ends with ``last``, in order of execution."""
+    """The successful attempts on the path that ends with ``last``, in order of execution."""
     chain = [last]
     while True:
         # A parent that ended after the start was made again for another task.

@@ -1,12 +1,13 @@
 """Degradation of strategies relative to the best strategy, and their ranks.
 
 Source: Ramírez-Alcaraz et al., J. Grid Computing 9, 2011, section 6, after Tsafrir, Etsion and
-Feitelson, IEEE TPDS 18, 2007. The degradation by a metric is 100 · strategy / best - 100. The mean
-over all metrics, of equal importance, gives the rank; rank 1 has the smallest mean.
+Feitelson, IEEE TPDS 18, 2007. The degradation of a strategy by a metric is 100 · strategy / best -
+100. The mean degradation over all metrics, which have equal weights, gives the rank; rank 1 has the
+smallest mean.
 
-The paper gives no formula for metrics of which larger values are better. Its Table 6 has 12% for
-the utilization of a strategy whose competitive factor is 16% worse (means of two grids). The
-formula that fits is the loss, 100 - 100 · strategy / best.
+The paper gives no formula for metrics whose larger values are better. In its Table 6 the
+utilization of a strategy is degraded by 12%, while its competitive factor is 16% worse (means of
+two grids). The formula that fits is the loss, 100 - 100 · strategy / best.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Literal
 def degradations(
     values: Mapping[str, float], better: Literal["smaller", "larger"] = "smaller"
 ) -> dict[str, float]:
-    """The degradation of each strategy in percent, by the values of one metric. The best strategy
+    """The degradation of each strategy in percent, from the values of one metric. The best strategy
     has 0.
 
-    Values are not negative. If the best value is 0, the degradation of a strategy with another
-    value is infinite. A value of nan gives nan, and is ignored in the choice of the best.
+    Values must not be negative. If smaller values are better and the best value is 0, the
+    degradation of a strategy with another value is inf. The degradation of a nan is nan, and a nan
+    is never the best value.
     """
     known = [value for value in values.values() if not isnan(value)]
     best = (min if better == "smaller" else max)(known, default=0.0)
@@ -39,13 +41,13 @@ def _degradation(value: float, best: float, better: Literal["smaller", "larger"]
 
 
 def mean_degradations(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean degradation of each strategy over several metrics or grids of equal importance. All
-    mappings have the same strategies."""
+    """The mean degradation of each strategy over several metrics or grids with equal weights. All
+    mappings must have the same strategies."""
     return {name: fsum(one[name] for one in metrics) / len(metrics) for name in metrics[0]}
 
 
 def ranks(degradation: Mapping[str, float]) -> dict[str, int]:
     """The rank of each strategy; the smallest degradation has rank 1. Strategies with equal
-    degradations have equal ranks, the lowest that they occupy."""
+    degradations share the lowest of their ranks."""
     ordered = sorted(degradation.values())
     return {name: ordered.index(value) + 1 for name, value in degradation.items()}

@@ -1,17 +1,18 @@
 """The 24 metrics of schedules of parallel jobs on a grid of sites.
 
 Source: Ramírez-Alcaraz et al., *Job Allocation Strategies with User Run Time Estimates for Online
-Scheduling in Hierarchical Grids*, J. Grid Computing 9 (2011) 95–116: the list is that of its
-Table 6. Section 2 has the formulas of ρ, SD_b, Th, TA, U, t_w, SWT and SWCT_w; the deviations LBal
-and the weights of the weighted sums follow from Table 1. Where the paper gives no formula (SD, SCT,
-SWWT, WTA, WWT) the name defines the metric; equal percentages in Table 6 show that WWT is SWWT
+Scheduling in Hierarchical Grids*, J. Grid Computing 9 (2011) 95–116. The list of metrics is that of
+its Table 6. Section 2 has the formulas of ρ, SD_b, Th, TA, U, t_w, SWT and SWCT_w; the deviations
+LBal and the weights of the weighted sums follow from Table 1. The paper gives no formula for SD,
+SCT, SWWT, WTA and WWT; their names define them. Equal percentages in Table 6 show that WWT is SWWT
 divided by a constant.
 
 Notation: job j of n has release date r (submission), start, completion c, run time p and size
-(cores); its wait is c - p - r, its weight is its size (index s), its run time (t) or its work
-size·p (w). Site i of m has m_i processors, M in all. All metrics are computed from real run times,
-without estimates or predictions. The deviations LBal need the site of each job and the size of each
-site, U and ρ the number of all processors; the others only need the jobs.
+(cores). Its wait is c - p - r. Its weight is its size (index s), its run time (t) or its work
+size·p (w). Site i of m has m_i processors; all sites together have M. All metrics are computed from
+actual run times, without estimates or predictions. The deviations LBal need the site of each job
+and the size of each site; U and ρ need the total number of processors; the others only need the
+jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.runners.metrics.jobs import THRESHOLD_S, JobTiming, check_threshold
 
 Column = Sequence[float]
-"""A value of each job."""
+"""One value for each job."""
 
 
 class MeasuredSchedule:
@@ -33,8 +34,9 @@ class MeasuredSchedule:
 
     ``processors`` are the sizes of the sites. Lists of values are in the order of the jobs. Release
     dates and completion times count from ``origin_s``; None: from the first submission.
-    ``threshold_s`` is the threshold of SD_b, in seconds. Raises InvalidError for no jobs, a job at
-    an unknown site, a site without processors, and a threshold that is not positive.
+    ``threshold_s`` is the threshold of SD_b, in seconds. Raises InvalidError if there are no jobs,
+    if a job ran at an unknown site, if a site has no processors, or if the threshold is not
+    positive.
     """
 
     def __init__(
@@ -92,8 +94,8 @@ class MeasuredSchedule:
         return self.sum(values, weights) / len(self.jobs)
 
     def deviation(self, weights: Column) -> float:
-        """Standard deviation over the sites of a site's load. The load is the total weight of the
-        jobs of the site, divided by its processors."""
+        """Standard deviation of the load over the sites. The load of a site is the total weight of
+        its jobs, divided by its processors."""
         loads: list[list[float]] = [[] for _ in self.processors]
         for job, weight in zip(self.jobs, weights, strict=True):
             loads[job.site].append(weight)
@@ -127,7 +129,7 @@ class GridMetric(NamedTuple):
     better: Literal["smaller", "larger"]
     formula: str
     value: Callable[[MeasuredSchedule], float]
-    """Computes the metric; nan for a ratio to 0."""
+    """Computes the metric; nan if its denominator is 0."""
 
 
 _CORE = (
@@ -198,5 +200,5 @@ GRID_METRICS = {
 
 
 def grid_metrics(schedule: MeasuredSchedule) -> dict[str, float]:
-    """All 24 metrics by symbol, in the order of ``GRID_METRICS``."""
+    """Compute all 24 metrics, by symbol, in the order of ``GRID_METRICS``."""
     return {symbol: metric.value(schedule) for symbol, metric in GRID_METRICS.items()}

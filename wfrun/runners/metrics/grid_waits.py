@@ -16,7 +16,7 @@ THRESHOLD_S = 60.0
 
 
 class GridMeans(msgspec.Struct, frozen=True):
-    """A column of thesis table 7.6, and further means that explain it."""
+    """A column of thesis table 7.6, with further means that explain it."""
 
     jobs: int
     response_s: float
@@ -24,13 +24,13 @@ class GridMeans(msgspec.Struct, frozen=True):
     slowdown: float
     """Mean bounded slowdown."""
     waited: float
-    """Share of the jobs that waited."""
+    """Fraction of the jobs that waited."""
     long_waits: float
-    """Share of the jobs that waited for more than 10,000 s."""
+    """Fraction of the jobs that waited for more than 10,000 s."""
     utilization: float
-    """Share of the processors in use from the first to the last submission."""
+    """Mean fraction of the processors in use, from the first to the last submission."""
     share: tuple[float, ...]
-    """By site: share of the jobs that ran there (figure 7.11)."""
+    """Fraction of the jobs that ran at each site (figure 7.11)."""
 
 
 def waits_s(schedule: GridSchedule) -> list[float]:
@@ -45,7 +45,7 @@ def responses_s(schedule: GridSchedule) -> list[float]:
 
 
 def slowdowns(schedule: GridSchedule, threshold_s: float = THRESHOLD_S) -> list[float]:
-    """Bounded slowdown of each job (equation 7.2)."""
+    """Bounded slowdown of each job (equation 7.2), with the minimum run time ``threshold_s``."""
     return list(_slowdowns(schedule, threshold_s))
 
 
@@ -55,7 +55,7 @@ def _slowdowns(schedule: GridSchedule, threshold_s: float) -> Iterator[float]:
 
 
 def grid_means(schedule: GridSchedule) -> GridMeans:
-    """The means over all jobs. Raises InvalidError for a schedule without jobs."""
+    """The means over all jobs. Raises InvalidError if the schedule has no jobs."""
     count = len(schedule.jobs)
     if not count:
         raise InvalidError("a schedule without jobs has no means")

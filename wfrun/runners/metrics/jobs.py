@@ -15,7 +15,7 @@ THRESHOLD_S = 10.0
 
 
 class JobTiming(msgspec.Struct, frozen=True, gc=False):
-    """A job that has run at one site, on all of its cores from start to end."""
+    """A job that has run at one site, and used all of its cores from start to end."""
 
     submit_s: float
     start_s: float
@@ -39,15 +39,15 @@ class JobTiming(msgspec.Struct, frozen=True, gc=False):
 
 
 def slowdown(job: JobTiming) -> float | None:
-    """Response time over run time; None for a run time of 0."""
+    """Response time divided by run time; None if the run time is 0."""
     return job.response_s / job.runtime_s if job.runtime_s > 0 else None
 
 
 def bounded_slowdown(job: JobTiming, threshold_s: float = THRESHOLD_S) -> float:
-    """max(1, response time / max(run time, threshold)).
+    """max(1, response time / max(run time, ``threshold_s``)).
 
     Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, *Theory and Practice in Parallel
-    Job Scheduling*, 1997, section 2.3. Raises InvalidError for a threshold that is not positive.
+    Job Scheduling*, 1997, section 2.3. Raises InvalidError if the threshold is not positive.
     """
     check_threshold(threshold_s)
     return max(1.0, job.response_s / max(job.runtime_s, threshold_s))
@@ -62,8 +62,8 @@ def check_threshold(threshold_s: float) -> None:
 
 
 def total_makespan_s(jobs: Iterable[JobTiming]) -> float:
-    """Time from the first submission to the last end, in seconds. Raises InvalidError for no
-    jobs."""
+    """Time from the first submission to the last end, in seconds. Raises InvalidError if there are
+    no jobs."""
     known = list(jobs)
     if not known:
         raise InvalidError("without jobs there is no makespan")
@@ -94,11 +94,12 @@ def busy_cores(jobs: Iterable[JobTiming], site: int | None = None) -> list[tuple
 def utilization(
     jobs: Iterable[JobTiming], slots: int, edges_s: Sequence[float], site: int | None = None
 ) -> list[float]:
-    """Mean share of the ``slots`` in use, for each interval between successive ``edges_s``, which
-    ascend. ``site`` is the number of a site; None: all sites together.
+    """Mean fraction of the ``slots`` in use in each interval between successive ``edges_s``. The
+    edges are times in seconds, and must ascend. ``site`` is the number of a site; None: all sites
+    together.
 
-    A share is 0 to 1, or more if jobs use more cores than there are slots. Raises InvalidError for
-    no slots, and for edges that do not ascend.
+    A fraction exceeds 1 if jobs use more cores than there are slots. Raises InvalidError if there
+    are no slots, or if the edges do not ascend.
     """
     if slots <= 0 or any(not begin < end for begin, end in pairwise(edges_s)):
         raise InvalidError(

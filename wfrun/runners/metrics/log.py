@@ -1,4 +1,4 @@
-"""Timings of attempts and workflows from the log of a real or a simulated run."""
+"""Computes timings of attempts and workflows from the log of a real or simulated run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class FailedAttempt(NamedTuple):
 
 
 class CopyTotal(NamedTuple):
-    """Number and size of the copies from one place to another. A place is a site or ORIGIN."""
+    """Number and total size of the files copied from one place to another. A place is a site or
+    ORIGIN."""
 
     source: int
     destination: int
@@ -47,11 +48,11 @@ class CopyTotal(NamedTuple):
 
 
 class WaitingTasks(NamedTuple):
-    """Tasks that became eligible at the same time and have not started."""
+    """Tasks that became eligible at the same time and have not started yet."""
 
     eligible_s: float
     placed_s: float | None
-    """Time of their placement, in seconds; None: the tasks have not been placed."""
+    """Time at which the tasks were placed, in seconds; None: they have not been placed yet."""
     tasks: int
 
 
@@ -69,15 +70,15 @@ class RunTimings(msgspec.Struct, frozen=True):
     failed: tuple[FailedAttempt, ...] = ()
     """All attempts that failed, including those that never started."""
     copies: tuple[CopyTotal, ...] = ()
-    """All copies, including those from and to the machine of wfrun."""
+    """All copies, including copies from and to ORIGIN, the machine of wfrun."""
     end_s: float = 0.0
-    """End of the run in seconds; if it has not ended, the time at which its log was read."""
+    """End of the run in seconds. For an unfinished run, the time until which its timings count."""
     running: tuple[TaskTiming, ...] = ()
     """Open attempts that have started. Their end is ``end_s``."""
     waiting: tuple[WaitingTasks, ...] = ()
     capacity: tuple[tuple[float, int], ...] = ()
-    """Number of cores of all sites over time: a point (time in seconds, cores from then on) for
-    each change. A site with launchers has the cores of its launchers."""
+    """Total number of cores of all sites over time: a point (time in seconds, cores from then on)
+    for each change. The cores of a site with launchers are those of its launchers."""
 
     def workflow_metrics(self) -> list[WorkflowMetrics]:
         """The metrics of every workflow."""
@@ -87,21 +88,22 @@ class RunTimings(msgspec.Struct, frozen=True):
         return [workflow_metrics(w, a) for w, a in zip(self.workflows, attempts, strict=True)]
 
     def jobs(self) -> list[JobTiming]:
-        """All attempts that ran, as jobs. Failed attempts are included, because they used cores,
-        too."""
+        """All attempts that ran, as jobs. Failed attempts are included, because they used cores."""
         return [task.job() for task in self.tasks]
 
 
 def run_timings(events: Iterable[ev.Event], documents: Mapping[str, Workflow]) -> RunTimings:
-    """Replay a log, complete or not, with its workflows (``Store.load``, ``Store.workflows``).
+    """Compute the timings of a run by replaying its log, which may be incomplete, with its
+    workflows (``Store.load``, ``Store.workflows``).
 
     Times are those of the events: seconds since the epoch, or since the start of a simulation. If
-    the start of an attempt was not reported because no engine was running, it is computed from the
-    run time in its exit record. Attempts that never started are not among the tasks.
+    no engine was running when an attempt started, so that its start was not reported, the start is
+    computed from the run time in its exit record. Attempts that never started are not among
+    ``tasks``.
 
-    Run times for critical paths are those of the stored documents, scaled under emulation. For a
-    task without one, it is the time from the start of the task to the report of its end, times the
-    speed ratio of the site.
+    Critical paths use the run times in the stored documents, which are scaled under emulation. For
+    a task without a documented run time, they use the time from its start to the report of its end,
+    times the speed ratio of the site.
     """
     interpreter = Interpreter(documents)
     collector = TimingCollector(interpreter.state)
@@ -112,43 +114,42 @@ def run_timings(events: Iterable[ev.Event], documents: Mapping[str, Workflow]) -
 
 
 class TimingCollector:
-    """Collects the timings of attempts while its caller interprets the log."""
+    """Collects the timings of attempts while the caller replays the log."""
 
     def __init__(self, state: RunState) -> None:
         """``state`` is the state to which the caller applies the events."""
         self._state = state
         self._eligible_s = array("d")
-        """Time at which each task became eligible, by the serial number of the task in the run,
-        which begins with 1."""
+        """Time at which each task became eligible. The index is the serial number of the task in
+        the run, minus 1."""
         self._since: dict[str, float] = {}
-        """Time at which the task of an open attempt became eligible, by key of the attempt."""
+        """Time at which the task of each open attempt became eligible, by key of the attempt."""
         self._tasks: list[TaskTiming] = []
         self._failed: list[FailedAttempt] = []
         self._failed_at: Counter[int] = Counter()
-        """Number of failed attempts by site."""
+        """Number of failed attempts recorded so far, by site."""
         self._placed: dict[str, FailedAttempt] = {}
         """Workflow, task and site of each open attempt, by key."""
         self._transfers: dict[int, tuple[int, int]] = {}
-        """Number and bytes of files copied between sites, by workflow."""
+        """Number of files copied between sites, and their total size in bytes, by workflow."""
         self._copies: dict[tuple[int, int], tuple[int, int]] = {}
-        """Number and bytes of copied files, by source and destination."""
+        """Number of copied files, and their total size in bytes, by (source, destination)."""
         self._open: dict[str, Attempt] = {}
         self._waits: dict[tuple[int, int], tuple[float, ...]] = {}
-        """Value of ``TaskTiming.earlier_waits_s`` by (workflow, task), for tasks with earlier
-        attempts."""
+        """Value of ``TaskTiming.earlier_waits_s`` for each task that has had an attempt and is not
+        done, by (workflow, task)."""
         self._held: dict[str, tuple[float, float]] = {}
-        """Waits of an open attempt before its placement, by key: time at the throttle, and time
-        without any launcher."""
+        """For each open attempt, by key: (time at the throttle, time without any cores) before its
+        placement, in seconds."""
         self._throttled: list[TimeSpans] = []
         """Time spans in which each workflow was at its throttle."""
         self._without_cores = TimeSpans()
-        """Time spans in which no site had cores, because launchers had not started or all had
-        ended."""
+        """Time spans in which no site had cores, because no launcher was ready."""
         self._capacity: list[tuple[float, int]] = []
 
     def passed(self, events: Iterable[E]) -> Iterator[E]:
-        """Yield the events, and collect timings after each. The caller must apply an event to the
-        state before it asks for the next one."""
+        """Yield the events, and collect timings after each event. The caller must apply an event to
+        the state before it requests the next event."""
         state = self._state
         for event in events:
             ending = state.attempts.get(event.key) if isinstance(event, ev.AttemptEnded) else None
@@ -183,8 +184,8 @@ class TimingCollector:
             self._capacity.append((state.now_s, cores))
 
     def _place(self, event: ev.AttemptPlaced) -> None:
-        """Record when the task of this placement became eligible, and for how long the throttle or
-        missing cores delayed the placement."""
+        """Record when the task of a placement became eligible, and for how long the throttle and
+        the lack of cores delayed the placement."""
         w = self._state.workflows[event.workflow]
         eligible_s = self._eligible_since(w, event.task)
         self._since[event.key] = eligible_s
@@ -200,7 +201,7 @@ class TimingCollector:
         return self._eligible_s[serial - 1] if serial else w.added_s
 
     def _close(self, key: str) -> None:
-        """Forget an attempt that is no longer open. Record a failure if the attempt failed."""
+        """Forget an attempt that is no longer open, and record it as failed if it has failed."""
         attempt = self._placed.pop(key)
         self._add_waits(attempt, self._open.pop(key), self._since.pop(key), self._held.pop(key))
         if self._state.sites[attempt.site].failed > self._failed_at[attempt.site]:
@@ -211,8 +212,8 @@ class TimingCollector:
     def _add_waits(
         self, place: FailedAttempt, attempt: Attempt, eligible_s: float, held: tuple[float, float]
     ) -> None:
-        """Add the waits of an attempt to those of earlier attempts of its task. If the task is
-        done, forget them."""
+        """Add the waits of an ended attempt to the earlier waits of its task. If the task is done,
+        forget its earlier waits."""
         task = place.workflow, place.task
         if self._state.workflows[place.workflow].status[place.task] == TaskStatus.DONE:
             self._waits.pop(task, None)
@@ -277,7 +278,7 @@ class TimingCollector:
 
     def timings(self, now_s: float | None = None) -> RunTimings:
         """The timings of the events so far. The run and its open attempts count until ``now_s``, or
-        until the last event if that is later; None: until the last event."""
+        until the last event if that is later. None: until the last event."""
         state = self._state
         end_s = state.end_s if now_s is None else max(now_s, state.end_s)
         measured: list[dict[int, float]] = [{} for _ in state.workflows]
@@ -347,27 +348,27 @@ class TimingCollector:
 
 
 def _add(sums: dict[K, tuple[int, int]], key: K, size_bytes: int) -> None:
-    """Add one file to the number of files and bytes of ``key``."""
+    """Count a file of this size under ``key``."""
     files, total_bytes = sums.get(key, (0, 0))
     sums[key] = files + 1, total_bytes + size_bytes
 
 
 class TimeSpans:
-    """Disjoint spans of time, in seconds, during which a condition held. They are added in order.
-    Spans that touch become one."""
+    """Disjoint time spans, in seconds, in which a condition held. Spans must be added in the order
+    of time. Adjacent spans are merged."""
 
     def __init__(self) -> None:
         self._begins_s = array("d")
         self._ends_s = array("d")
         self._before_s = array("d")
-        """Sum of the lengths of all spans before each span."""
+        """For each span, the total length of all spans before it, in seconds."""
         self._since_s: float | None = None
-        """Begin of the open span, in seconds; None: no span is open."""
+        """Start of the open span, in seconds; None: no span is open."""
 
     def set(self, holds: bool, at_s: float) -> None:
-        """Tell whether the condition ``holds`` from ``at_s`` on. If it begins to hold, a span is
-        opened at ``at_s``. If it ceases to hold, the open span is closed there. Otherwise nothing
-        changes. ``at_s`` never decreases."""
+        """Set whether the condition ``holds`` from ``at_s`` on. A span opens when the condition
+        begins to hold, and closes when it ceases to hold. ``at_s`` must not decrease between
+        calls."""
         if holds and self._since_s is None:
             self._since_s = at_s
             if self._ends_s and self._ends_s[-1] >= at_s:
@@ -382,8 +383,8 @@ class TimeSpans:
             self._since_s = None
 
     def within(self, begin_s: float, end_s: float) -> float:
-        """Total length of the spans between two times, in seconds. ``end_s`` is not later than the
-        present. Cost: the logarithm of the number of spans."""
+        """Total length of the spans between two times, in seconds. ``end_s`` must not be in the
+        future. Cost: logarithmic in the number of spans."""
         return max(0.0, self._until(end_s) - self._until(begin_s))
 
     def _until(self, at_s: float) -> float:

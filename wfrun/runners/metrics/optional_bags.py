@@ -14,22 +14,23 @@ from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 
 
 class OwnerShare(msgspec.Struct, frozen=True, kw_only=True):
-    """Metrics of all bags of one owner."""
+    """Metrics of all bags with optional tasks of one owner."""
 
     owner: str
-    """Name of the owner; empty if the documents name none."""
+    """Name of the owner; empty if the documents name no owner."""
     completed: int
-    """Number of tasks that are done, mandatory ones included."""
+    """Number of done tasks, mandatory and optional."""
     unhappy: bool
-    """Whether a bag of the owner had fewer done tasks at its deadline than mandatory ones. In a run
-    that has ended, also whether a bag's mandatory tasks are not all done."""
+    """Whether a bag of the owner has missed its deadline: its mandatory tasks were not all done by
+    then. In a run that has ended, also whether the mandatory tasks of a bag are not all done."""
     allocated_core_s: float
-    """Core seconds of all attempts, including those that were killed or still run."""
+    """Core seconds of all attempts, including killed and running attempts."""
     deserved_core_s: float
-    """Core seconds of an equal share of all slots, for the time in which the owner was present."""
+    """Core seconds that an equal share of all slots amounts to, over the time in which the owner
+    was present."""
     satisfaction: float | None
-    """Allocated core seconds divided by deserved core seconds. None: the owner was never
-    present."""
+    """Allocated core seconds divided by deserved core seconds. None: the owner deserves none,
+    because it was never present."""
 
 
 class OptionalShares(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,18 +38,19 @@ class OptionalShares(msgspec.Struct, frozen=True, kw_only=True):
 
     unhappy_owners: int
     unfairness: float | None
-    """Largest minus smallest satisfaction. None: no owner has a satisfaction."""
+    """Maximum minus minimum satisfaction of the owners. None: no owner has a satisfaction."""
     completed: int
     owners: tuple[OwnerShare, ...]
     """The owners, in the order of their first bags."""
 
 
 def optional_shares(state: RunState) -> OptionalShares | None:
-    """The metrics of a run at the time of ``state``; None if it has no bags with optional tasks.
+    """The metrics of a run at the time of ``state``; None if the run has no bags with optional
+    tasks.
 
     An owner is present from the arrival of a bag to its deadline, or to its end if that is earlier.
-    The slots are those of the catalog, as in the paper. Cores that other workflows use, and cores
-    that launchers do not have yet, therefore lower the satisfaction of all owners.
+    The slots are those of the catalog, as in the paper. So cores that other workflows use, and
+    cores that launchers do not have yet, lower the satisfaction of all owners.
     """
     optionals = state.find(Optionals)
     if optionals is None or not optionals.bags:
@@ -104,10 +106,10 @@ def _is_late(state: RunState, w: WorkflowState, bag: OptionalBag) -> bool:
 def deserved_core_s(
     present_s: Mapping[str, Sequence[tuple[float, float]]], cores: int
 ) -> dict[str, float]:
-    """The core seconds that each owner deserves: the sum over time slots of n_R (E - S) / #U. A
-    slot lasts from S to E; U is the set of owners present, which is constant in a slot; n_R is
-    ``cores``. ``present_s`` has begin and end of each bag of an owner in seconds; bags may
-    overlap."""
+    """The core seconds that each owner deserves: the sum of n_R (E - S) / #U over the time slots in
+    which the owner is present. A slot lasts from S to E; U is the set of owners present, which does
+    not change within a slot; n_R is ``cores``. ``present_s`` has the (begin, end) of each bag of an
+    owner in seconds; bags may overlap."""
     changes = [
         (at_s, owner, step)
         for owner, spans in present_s.items()

@@ -1,4 +1,5 @@
-"""Requested against used cores, memory and walltime, and suggestions for the next run."""
+"""Compares requested with used cores, memory and walltime, and suggests requests for the next
+run."""
 
 from __future__ import annotations
 
@@ -11,46 +12,46 @@ from wfrun.engine.model import Resources, SiteSpec
 from wfrun.runners.metrics.workflows import TaskTiming
 
 MEMORY_MARGIN = 1.25
-"""Ratio of the suggested memory to the largest peak. Peaks vary with the input."""
+"""Ratio of the suggested memory to the largest measured peak, because peaks vary with the input."""
 WALLTIME_MARGIN = 1.5
-"""Ratio of the suggested walltime to the longest run time. Hosts and their load differ."""
+"""Ratio of the suggested walltime to the longest run time, because hosts and their load differ."""
 _IDLE_CORES = 0.1
-"""Fraction of a core above a whole number that is ignored in the suggested cores, because the start
-of a program and noise cause it."""
+"""Maximum fraction of a core above a whole number that the suggested cores ignore, because program
+start and noise cause it."""
 _MIN_RUNTIME_S = 1.0
-"""Minimum run time of tasks whose ratio of CPU time to run time is used, in seconds. In shorter
+"""Minimum run time in seconds of tasks from which the number of used cores is computed. In shorter
 tasks start-up and the resolution of clocks dominate."""
 _MIB = 2**20
 _MEMORY_STEPS = ((1024 * _MIB, 64 * _MIB), (8192 * _MIB, 256 * _MIB))
-"""(limit, step): memory suggestions up to the limit are multiples of the step, in bytes. Above the
-last limit they are multiples of 1 GiB."""
+"""(limit, step) in bytes: a suggested memory up to the limit is a multiple of the step. Above the
+last limit it is a multiple of 1 GiB."""
 _WALLTIME_STEPS_S = ((600.0, 60.0), (7200.0, 300.0))
-"""(limit, step): walltime suggestions up to the limit are multiples of the step, in seconds. Above
-the last limit they are multiples of 30 minutes."""
+"""(limit, step) in seconds: a suggested walltime up to the limit is a multiple of the step. Above
+the last limit it is a multiple of 30 minutes."""
 _UNSEEN_RUNTIMES = ("docker", "podman")
-"""Container runtimes that run tasks in processes of their daemon. For these, exit records measure
-the client only."""
+"""Container runtimes that run tasks in processes of their daemon, so that exit records measure only
+the client."""
 
 
 class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of a type of tasks, and the resources that its done tasks have used."""
+    """The requested resources of a type of task, and the resources that its done tasks used."""
 
     measured: int
     """Number of done tasks whose exit record has measurements."""
     requested_cores: int
-    """Requested cores per task. If tasks of the type request different amounts, all ``requested_``
-    fields have the largest."""
+    """Requested cores per task. If tasks of the type have different requests, each ``requested_``
+    field is the maximum."""
     used_cores: float | None
-    """CPU time divided by run time, maximum over the tasks. None: not measured."""
+    """Maximum over the tasks of CPU time divided by run time. None: not measured."""
     suggested_cores: int | None
     """Suggested request for the next run. None: not measured."""
     requested_memory_bytes: int
-    """Requested memory on each node, in bytes; 0: not stated."""
+    """Requested memory per node, in bytes; 0: not stated."""
     peak_memory_bytes: int | None
-    """Largest resident set of a process of a task. None: not measured."""
+    """Largest resident set of a process of any task, in bytes. None: not measured."""
     suggested_memory_bytes: int | None
     requested_walltime_s: float | None
-    """None: not stated."""
+    """Requested walltime in seconds. None: not stated."""
     runtime_max_s: float | None
     """Longest run time in seconds. None: not measured."""
     suggested_walltime_s: float | None
@@ -63,9 +64,9 @@ def resource_use(
     *,
     emulated: bool,
 ) -> ResourceUse:
-    """The use of resources of a type of tasks with these requests. Emulated and simulated tasks
-    have no measurements. If a task has several nodes, exit records cover only one of them; cores
-    and memory then count as not measured."""
+    """Compare the ``requests`` of a type of task with the resources that its ``attempts`` used.
+    Emulated and simulated tasks have no measurements. Exit records cover only one node of a task,
+    so that cores and memory of tasks with several nodes count as not measured."""
     done = [t for t in attempts if t.done and t.cpu_s is not None and not emulated]
     nodes = max((asked.nodes for asked in requests), default=1)
     seen = [] if nodes > 1 else [t for t in done if not _is_unseen(sites[t.site], requests)]
@@ -92,7 +93,8 @@ def resource_use(
 
 
 def _is_unseen(site: SiteSpec, requests: Collection[Resources]) -> bool:
-    """Whether exit records at the site measure only the client of a container runtime."""
+    """Whether exit records at the site measure only the client of a container runtime, and not the
+    task."""
     runtime = None if site.environment is None else site.environment.container
     if runtime is None or runtime.name not in _UNSEEN_RUNTIMES:
         return False

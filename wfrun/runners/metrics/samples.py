@@ -12,7 +12,7 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 
 _SERIES_TO = 200
-"""Maximum number of degrees of freedom for which the t distribution is summed exactly."""
+"""Maximum number of degrees of freedom for which the t distribution is computed as an exact sum."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -21,19 +21,18 @@ class Summary(msgspec.Struct, frozen=True):
     count: int
     mean: float
     sd: float | None
-    """Standard deviation of the sample (divided by count - 1); None for a single value."""
+    """Standard deviation of the sample (with the divisor count - 1); None for a single value."""
     half_width: float | None
-    """Half the width of the confidence interval, which is mean ± ``half_width``; None for a single
-    value."""
+    """Half the width of the confidence interval, mean ± ``half_width``; None for a single value."""
     minimum: float
     median: float
     maximum: float
 
 
 def summarize(values: Iterable[float], confidence: float = 0.95) -> Summary:
-    """The mean with Student's confidence interval, t(confidence, n - 1) · sd/√n, which assumes
-    independent values and a normally distributed mean. Raises InvalidError for no values, and for
-    values that are not finite."""
+    """Summarize a sample, with Student's confidence interval of the mean: ± t(confidence, n - 1) ·
+    sd/√n. The interval assumes independent values and a normally distributed mean. Raises
+    InvalidError if there are no values, or if a value is not finite."""
     sample = _checked(values)
     count = len(sample)
     mean = fsum(sample) / count
@@ -46,16 +45,17 @@ def summarize(values: Iterable[float], confidence: float = 0.95) -> Summary:
 
 def percentile(values: Iterable[float], percent: float) -> float:
     """A percentile, interpolated between order statistics: definition 7 of Hyndman and Fan (1996),
-    that of NumPy and of spreadsheets. ``percent`` is 0 (the minimum) to 100. Raises InvalidError
-    for another ``percent``, for no values, and for values that are not finite."""
+    which NumPy and spreadsheets use. ``percent`` is 0 (the minimum) to 100 (the maximum). Raises
+    InvalidError for any other ``percent``, if there are no values, or if a value is not finite."""
     if not 0 <= percent <= 100:
         raise InvalidError(f"there is no percentile {percent}", hint="use 0 to 100")
     return _quantile(_checked(values), percent / 100)
 
 
 def cumulative(values: Iterable[float]) -> list[tuple[float, float]]:
-    """The empirical distribution: a point (value, share of the sample that is at most this value)
-    for each different value, ascending. Raises InvalidError for no values."""
+    """The empirical distribution: a point (value, fraction of the sample up to this value) for each
+    distinct value, ascending. Raises InvalidError if there are no values, or if a value is not
+    finite."""
     sample = _checked(values)
     count = len(sample)
     points: dict[float, float] = {}
@@ -90,13 +90,14 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 @cache
 def t_critical(confidence: float, freedom: int) -> float:
-    """The t with P(|T| ≤ t) = ``confidence``, where T has Student's distribution with ``freedom`` ≥
-    1 degrees of freedom.
+    """The t with P(|T| ≤ t) = ``confidence``, where T has Student's distribution with ``freedom``
+    degrees of freedom.
 
     Up to 200 degrees the distribution is summed exactly, with relative rounding errors of 1e-12.
     Above 200 degrees an expansion is used, whose relative error is below 1e-10 for confidences from
     0.5 to 0.999. Source: Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.7.3,
-    26.7.4 and 26.7.5. Raises InvalidError.
+    26.7.4 and 26.7.5. Raises InvalidError unless ``confidence`` is between 0 and 1 and ``freedom``
+    at least 1.
     """
     if not 0 < confidence < 1 or freedom < 1:
         raise InvalidError(
@@ -115,8 +116,8 @@ def t_critical(confidence: float, freedom: int) -> float:
 
 
 def _within(angle: float, freedom: int) -> float:
-    """P(|T| ≤ √freedom · tan angle) by Abramowitz and Stegun 26.7.3 for odd, 26.7.4 for even
-    degrees of freedom."""
+    """P(|T| ≤ √freedom · tan angle), by Abramowitz and Stegun 26.7.3 for an odd and 26.7.4 for an
+    even number of degrees of freedom."""
     cosine = cos(angle)
     first = 3 if freedom % 2 else 2
     term = cosine if freedom % 2 else 1.0
@@ -130,8 +131,8 @@ def _within(angle: float, freedom: int) -> float:
 
 
 def _expanded(x: float, n: int) -> float:
-    """The t for ``n`` degrees of freedom by the expansion 26.7.5 of Abramowitz and Stegun; ``x`` is
-    the normal quantile."""
+    """The t for ``n`` degrees of freedom, by the expansion 26.7.5 of Abramowitz and Stegun. ``x``
+    is the corresponding quantile of the normal distribution."""
     return (
         x
         + (x**3 + x) / (4 * n)

@@ -1,4 +1,4 @@
-"""Cores that each owner of a run holds now, and core time that each has used."""
+"""Cores that each owner of a run holds now, and core time that each owner has used."""
 
 from __future__ import annotations
 
@@ -18,29 +18,28 @@ class OwnerUse(msgspec.Struct, frozen=True, kw_only=True):
 
     owner: str
     documents: int
-    """Number of workflows and bags."""
+    """Number of the owner's workflows and bags."""
     tasks: int
     done: int
     cores: int
-    """Number of cores that running tasks hold."""
+    """Number of cores that the owner's running tasks hold now."""
     cores_at: Mapping[str, int]
-    """Number of cores that running tasks hold, by site. Sites where the owner holds none are
-    absent."""
+    """Number of cores that the owner's running tasks hold now, by site. Omits sites where they hold
+    none."""
     core_s: float
-    """Core seconds of all attempts, including those that failed or still run."""
+    """Core seconds of all attempts, including failed and running attempts."""
     share: float | None
-    """``core_s`` divided by the sum over all owners; None: that sum is 0."""
+    """``core_s`` divided by the total over all owners; None: the total is 0."""
     mean_cores: float | None
     """Mean number of cores held, from the submission of the owner's first document to the end of
-    the last. None: this time is 0."""
+    the owner's last document, or until now if a document has not ended. None: this time is 0."""
 
 
 class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """An interval of the time of a run, with a value for each owner in the order of
-    `RunShares.owners`."""
+    """A time interval of a run, with values for each owner in the order of `RunShares.owners`."""
 
     begin_s: float
-    """Begin of the interval, in seconds since the start of the run."""
+    """Start of the interval, in seconds since the start of the run."""
     end_s: float
     mean_cores: tuple[float, ...]
     """Mean number of cores that each owner held in the interval."""
@@ -53,18 +52,20 @@ class RunShares(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     state: str
-    """``running``, ``interrupted``, or how the run has ended."""
+    """``running``, ``interrupted``, ``done``, ``failed`` or ``cancelled``."""
     owners: tuple[OwnerUse, ...]
     """The owners, in the order of their first documents."""
     slices: tuple[TimeSlice, ...]
-    """Intervals of equal length, from the start of the run to its end, or until now."""
+    """Intervals of equal length, from the start of the run to its end, or until now if it has not
+    ended."""
 
 
 def run_shares(
     path: str, state: RunState, timings: RunTimings, word: str, *, user: str, slices: int
 ) -> RunShares:
-    """The shares of the owners of a run. ``slices``: number of time slices; ``user``: the owner of
-    documents that name none; ``word``: the state of the run."""
+    """Compute the shares of the owners of a run. ``word``: the state of the run, as in
+    `RunShares.state`. ``user``: the owner of documents that name no owner. ``slices``: number of
+    time intervals."""
     owner_of = [w.workflow.owner or user for w in state.workflows]
     names = list(dict.fromkeys(owner_of))
     attempts: defaultdict[str, list[TaskTiming]] = defaultdict(list)
@@ -104,8 +105,8 @@ def time_slices(
     attempts: Sequence[Iterable[TaskTiming]], begin_s: float, end_s: float, count: int
 ) -> Iterable[TimeSlice]:
     """Divide the time from ``begin_s`` to ``end_s`` into ``count`` equal intervals. ``attempts``
-    has the attempts of each owner. Cost: the number of attempts, each multiplied by the number of
-    intervals in which it runs."""
+    has the attempts of each owner. Cost: for each attempt, linear in the number of intervals in
+    which it runs."""
     width_s = (end_s - begin_s) / count
     if width_s <= 0:
         return

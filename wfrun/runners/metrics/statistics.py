@@ -32,8 +32,8 @@ from wfrun.runners.run.store.collecting import collect
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of the ended attempts of a run, a workflow, a type of tasks or a site. Times are
-    in seconds. Waits and run times are means over the successful attempts, unless stated otherwise.
+    """Statistics of the ended attempts of a run, a workflow, a type of task or a site. Times are in
+    seconds. Waits and run times are means over the successful attempts, unless stated otherwise.
     None: undefined or unknown."""
 
     name: str
@@ -41,7 +41,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Number of tasks. None in the statistics of a site."""
     done: int
     failed: int | None = None
-    """Number of tasks that failed for good."""
+    """Number of tasks that failed without further retry."""
     failed_attempts: int
     runtime_s: float | None = None
     runtime_median_s: float | None = None
@@ -49,30 +49,30 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """95th percentile of the run times."""
     runtime_max_s: float | None = None
     wait_s: float | None = None
-    """Time from eligible to start: the sum of the next five fields."""
+    """Time from when the task became eligible to its start: the sum of the next five fields."""
     throttle_s: float | None = None
     """Part of the wait in which the workflow was at its throttle."""
     launcher_s: float | None = None
-    """Part of the wait in which no launcher was ready and no other site had cores."""
+    """Part of the wait in which no site had cores, because no launcher was ready."""
     room_s: float | None = None
-    """Part of the wait in which no site had free cores, or the policy waited."""
+    """Rest of the wait before placement: no site had free cores, or the policy waited."""
     staging_s: float | None = None
-    """File transfer delay (FTD)."""
+    """Part of the wait for file transfers: file transfer delay (FTD)."""
     queue_s: float | None = None
-    """Queue wait time (QWT)."""
+    """Part of the wait in the queue of the site: queue wait time (QWT)."""
     overhead_s: float | None = None
-    """Time that a task takes at a site with free cores in addition to its run time, from the
-    arrival of its last input to the report of its end."""
+    """Time from the arrival of the last input to the report of the task's end, minus the run time,
+    at sites with free cores."""
     cpu_share: float | None = None
-    """CPU time divided by core time, over the attempts whose CPU time was measured."""
+    """CPU time divided by core time, over the attempts with a measured CPU time."""
     peak_memory_bytes: int | None = None
-    """Largest peak memory of an attempt."""
+    """Maximum peak memory of the attempts, in bytes."""
     used_core_s: float
-    """Core time of all attempts."""
+    """Core time of all attempts, in core-seconds."""
     failed_core_s: float
-    """Core time of attempts that failed or were cancelled."""
+    """Core time of attempts that failed or were cancelled, except superseded attempts."""
     replica_core_s: float
-    """Core time of attempts whose task was done first by another attempt."""
+    """Core time of superseded attempts: another attempt of the task succeeded first."""
     cost: float | None = None
     """Price of the core time used at sites with a price. None: no such site was used."""
     energy_kwh: float | None = None
@@ -91,9 +91,10 @@ class WorkflowStatistics(Statistics, frozen=True, kw_only=True):
     makespan_s: float | None
     nsl: float | None
     speedup: float | None
-    """Run time of the work on one core of the fastest site, divided by the makespan."""
+    """Run time of all successful attempts on one core of the fastest site, divided by the
+    makespan."""
     efficiency: float | None
-    """Speedup divided by the number of cores of all sites."""
+    """Speedup divided by the total number of cores of all sites."""
     transfers: int
     """Number of files copied between sites."""
     moved_bytes: int
@@ -104,11 +105,11 @@ class SiteStatistics(Statistics, frozen=True, kw_only=True):
 
     slots: int
     utilization: float | None
-    """Used core time divided by the core time of all slots, until the run ended or its log was
-    read. Attempts that still run count, too."""
+    """Used core time divided by the core time of all slots, until the end of the run, or until its
+    log was read. Includes running attempts."""
     launcher_core_s: float | None
-    """Core time of the site's launchers from their first readiness to their end, idle cores
-    included. None: the site has no launchers."""
+    """Core time of the site's launchers, each from its start to its end, including idle cores.
+    None: the site has no launchers."""
     files_in: int
     bytes_in: int
 
@@ -126,17 +127,17 @@ class RunStatistics(msgspec.Struct, frozen=True, kw_only=True):
     total: WorkflowStatistics
     workflows: tuple[WorkflowStatistics, ...]
     types: tuple[TypeStatistics, ...]
-    """Statistics by type of task. The type is the transformation of a workflow's task, or the
-    program of a bag."""
+    """Statistics by type of task. The type of a task is its transformation in a workflow, or the
+    program of its bag."""
     sites: tuple[SiteStatistics, ...]
     critical_path: CriticalPath | None
-    """None: no task has been done."""
+    """The actual critical path of the run. None: no task is done."""
     optional: OptionalShares | None = None
-    """None: no bag has optional tasks."""
+    """Metrics of the bags with optional tasks. None: the run has no such bag."""
 
 
 class RunReading(NamedTuple):
-    """State, timings and statistics of a run, from its log."""
+    """State, timings and statistics of a run, computed from its log."""
 
     state: RunState
     timings: RunTimings
@@ -145,8 +146,7 @@ class RunReading(NamedTuple):
 
 
 def read_statistics(run: RunDir) -> RunReading:
-    """Read the log of a run, which may be written at the same time. Raises the errors of
-    ``collect``."""
+    """Read the log of a run, which an engine may be writing. Raises the errors of ``collect``."""
     state, collector, driven = collect(run, TimingCollector)
     # The time of a simulated run is not that of the clock.
     timings = collector.timings(time.time() if driven and state.run_id != SIMULATED_ID else None)
@@ -155,8 +155,8 @@ def read_statistics(run: RunDir) -> RunReading:
 
 
 def run_statistics(path: Path, state: RunState, timings: RunTimings, word: str) -> RunStatistics:
-    """Statistics of a run. ``timings`` are those of the events that led to ``state``; ``word`` is
-    the state of the run."""
+    """Compute the statistics of a run. ``timings`` are those of the events that led to ``state``;
+    ``word`` is the state of the run, as in `RunStatistics.state`."""
     grouped = _Grouped(state, timings)
     workflows = tuple(grouped.workflow(w, t) for w, t in zip(
         state.workflows, timings.workflows, strict=True))  # fmt: skip
@@ -299,7 +299,7 @@ class _Grouped:
         )
 
     def _summarized(self, attempts: Sequence[TaskTiming]) -> dict[str, Any]:
-        """The fields of `Statistics` that follow from attempts."""
+        """The fields of `Statistics` that are computed from attempts, including cost and energy."""
         used_core_s: defaultdict[int, float] = defaultdict(float)
         for t in attempts:
             used_core_s[t.site] += t.core_s
@@ -313,8 +313,7 @@ _DONE, _FAILED = TaskStatus.DONE, TaskStatus.FAILED
 
 
 def _types(w: WorkflowState) -> list[str]:
-    """The type of each task of a workflow. For a bag, a list with the type that all its tasks
-    share."""
+    """The type of each task of a workflow. A bag has only one entry, the type of all its tasks."""
     tasks = w.workflow.tasks
     if w.workflow.bag is not None:
         return [tasks[0].name] if len(tasks) else []
@@ -322,7 +321,7 @@ def _types(w: WorkflowState) -> list[str]:
 
 
 def _summarized(attempts: Sequence[TaskTiming]) -> dict[str, Any]:
-    """The fields of `Statistics` that follow from attempts."""
+    """The fields of `Statistics` that are computed from attempts, except cost and energy."""
     done = [t for t in attempts if t.done]
     runtimes_s = array("d", (t.runtime_s for t in done))
     cpu = [t for t in attempts if t.cpu_s is not None]
@@ -350,7 +349,7 @@ def _summarized(attempts: Sequence[TaskTiming]) -> dict[str, Any]:
 
 
 def _weighted(products: Iterable[tuple[float | None, float]]) -> float | None:
-    """The sum of the products whose first factor is known; None if no first factor is known."""
+    """Sum of the products whose first factor is known; None if no first factor is known."""
     known = [value * amount for value, amount in products if value is not None]
     return fsum(known) if known else None
 

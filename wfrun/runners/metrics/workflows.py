@@ -14,12 +14,12 @@ from wfrun.runners.metrics.jobs import JobTiming
 
 
 class TaskTiming(msgspec.Struct, frozen=True, gc=False):
-    """The times of one attempt that has run. They divide its wait into three parts.
+    """The times of one attempt that has run. They divide the wait of its task into three parts.
 
     From ``eligible_s`` to ``placed_s`` the task waits in the engine, because of the throttle or
-    because no site has room. From ``placed_s`` to ``ready_s`` its files are transferred. From
-    ``ready_s`` to ``start_s`` it waits in the queue of the site. A task that is retried becomes
-    eligible again.
+    because no site has free cores. From ``placed_s`` to ``ready_s`` its input files are
+    transferred. From ``ready_s`` to ``start_s`` it waits in the queue of the site. A task becomes
+    eligible again before each retry.
     """
 
     workflow: int
@@ -34,9 +34,10 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
     done: bool
     """Whether the attempt is the first successful attempt of its task."""
     runtime_s: float = 0.0
-    """Run time by the exit record, in seconds; without a record, the time between the events."""
+    """Run time in the exit record, in seconds; without an exit record, the time between the events
+    of start and end."""
     stated_start_s: float | None = None
-    """Start by the clock of the site, in seconds; None: the exit record has no times."""
+    """Start on the clock of the site, in seconds; None: the exit record has no times."""
     superseded: bool = False
     """Whether another attempt of the task succeeded first."""
     throttle_s: float = 0.0
@@ -46,69 +47,70 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
     overhead_s: float | None = None
     """Time from the arrival of the last input to the report of the end, minus the run time, in
     seconds. None: the exit record has no times, or the site had no free cores at the placement, so
-    that this time would contain a queue wait."""
+    that the time would include a queue wait."""
     earlier_waits_s: tuple[float, ...] = ()
-    """Waits in seconds of earlier attempts of the task that did not succeed: at the throttle, for a
+    """Waits in seconds that earlier, unsuccessful attempts of the task had: at the throttle, for a
     launcher, for free cores, for files, in a queue. Empty: there was no earlier attempt."""
     cpu_s: float | None = None
     peak_memory_bytes: int | None = None
 
     @property
     def core_s(self) -> float:
-        """Core time used: cores times run time."""
+        """Used core time in core-seconds: cores times run time."""
         return self.cores * self.runtime_s
 
     @property
     def room_s(self) -> float:
-        """The rest of ``held_s``: no site had free cores for the task, or no site was open to
-        it."""
+        """Rest of ``held_s``: no site had free cores for the task, no site was open to it, or the
+        policy waited."""
         return max(0.0, self.held_s - self.throttle_s - self.launcher_s)
 
     @property
     def held_s(self) -> float:
-        """Wait time in the engine, before placement."""
+        """Wait in the engine, from eligible to placed, in seconds."""
         return self.placed_s - self.eligible_s
 
     @property
     def staging_s(self) -> float:
-        """File transfer delay (FTD)."""
+        """File transfer delay (FTD), in seconds."""
         return self.ready_s - self.placed_s
 
     @property
     def queue_wait_s(self) -> float:
-        """Queue wait time (QWT), in the queue of the site."""
+        """Queue wait time (QWT) at the site, in seconds."""
         return self.start_s - self.ready_s
 
     @property
     def wait_s(self) -> float:
-        """Wait time from eligible to start: the sum of ``held_s``, ``staging_s`` and
+        """Wait from eligible to start, in seconds: the sum of ``held_s``, ``staging_s`` and
         ``queue_wait_s``."""
         return self.start_s - self.eligible_s
 
     def job(self) -> JobTiming:
-        """The attempt as a job. Its submission is the time at which its task became eligible."""
+        """The attempt as a job. Its submission time is the time at which its task became
+        eligible."""
         return JobTiming(self.eligible_s, self.start_s, self.end_s, self.cores, self.site)
 
 
 class WorkflowTiming(msgspec.Struct, frozen=True):
-    """One workflow of a run."""
+    """Timings and file transfers of one workflow of a run."""
 
     name: str
     submit_s: float
     end_s: float | None
     """End of the workflow's last task, in seconds; None: the workflow has not ended."""
     tasks: int
-    """Number of its tasks."""
+    """Number of tasks of the workflow."""
     done: int
-    """Number of its tasks that are done."""
+    """Number of tasks that are done."""
     critical_path_s: float | None
-    """Length of the critical path in seconds, from the function ``critical_path_s``. None: the run
-    time of some task is neither documented nor measured."""
+    """Length of the critical path in seconds, as computed by the function ``critical_path_s``.
+    None: the run time of a task is neither documented nor measured."""
     transfers: int
-    """Number of file transfers between sites (NFT). Copies from and to the machine of wfrun do not
-    count."""
+    """Number of files transferred between sites (NFT). Copies from and to ORIGIN, the machine of
+    wfrun, do not count."""
     moved_bytes: int
-    """Total size of the files of these transfers."""
+    """Total size of the files transferred between sites, in bytes."""
 
     @property
     def makespan_s(self) -> float | None:
@@ -121,7 +123,7 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
     @property
     def nsl(self) -> float | None:
         """Normalized schedule length: makespan divided by the length of the critical path. None:
-        there is no makespan, or that length is unknown or 0."""
+        there is no makespan, or the length of the critical path is unknown or 0."""
         makespan_s = self.makespan_s
         if makespan_s is None or not self.critical_path_s:
             return None
@@ -129,19 +131,18 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
 
 
 class WorkflowMetrics(msgspec.Struct, frozen=True):
-    """The metrics of thesis section 6.2.4 of one workflow.
+    """The metrics of one workflow (thesis section 6.2.4).
 
-    Means are over the successful attempts of its tasks, in seconds. They are None if no task is
-    done.
+    Waits are means over the successful attempts, in seconds. They are None if no task is done.
     """
 
     name: str
     makespan_s: float | None
     nsl: float | None
     wait_s: float | None
-    """Mean wait time of a task: the sum of the next three fields."""
+    """Mean wait of a task: the sum of the next three fields."""
     held_s: float | None
-    """Mean wait time in the engine."""
+    """Mean wait in the engine."""
     queue_wait_s: float | None
     """Mean queue wait time (QWT)."""
     staging_s: float | None
@@ -151,8 +152,8 @@ class WorkflowMetrics(msgspec.Struct, frozen=True):
 
 
 def workflow_metrics(timing: WorkflowTiming, tasks: Iterable[TaskTiming]) -> WorkflowMetrics:
-    """The metrics of a workflow. ``tasks`` are the attempts of its tasks; failed attempts are
-    ignored."""
+    """Compute the metrics of a workflow. ``tasks`` are the attempts of its tasks; unsuccessful
+    attempts are ignored."""
     done = [task for task in tasks if task.done]
     return WorkflowMetrics(
         name=timing.name,
@@ -172,8 +173,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
-    """The makespan of several workflows in seconds: from the first submission to the last end. None
-    if a workflow has tasks that are not done. Raises InvalidError without workflows."""
+    """The makespan of several workflows in seconds, from the first submission to the last end. None
+    if a task is not done. Raises InvalidError if there are no workflows."""
     known = list(workflows)
     if not known:
         raise InvalidError("without workflows there is no makespan")
@@ -187,10 +188,10 @@ def critical_path_s(workflow: Workflow, runtimes_s: Sequence[float]) -> float:
     """The length of a critical path in seconds: the largest sum of run times along a path. 0 for a
     workflow without tasks.
 
-    ``runtimes_s`` are the run times of the tasks on the reference processor (speed ratio 1.0). On
-    faster sites a normalized schedule length may therefore be below 1. The thesis does not state
-    the processor for workflows; for bags it uses a reference processor (section 5.3.2). Files take
-    no time, as on a path within one site.
+    ``runtimes_s`` are the run times of the tasks in seconds on the reference processor (speed ratio
+    1.0). So a normalized schedule length may be below 1 on faster sites. The thesis does not state
+    the processor for workflows; for bags it uses a reference processor (section 5.3.2). File
+    transfers take no time, as on a path within one site.
     """
     ends_s = [0.0] * len(workflow.tasks)
     for task in topological_order(workflow.parents, workflow.children()):
@@ -200,7 +201,7 @@ def critical_path_s(workflow: Workflow, runtimes_s: Sequence[float]) -> float:
 
 
 def bag_schedule_length(makespan_s: float, runtimes_s: Iterable[float]) -> float | None:
-    """The normalized schedule length of a bag of tasks: makespan divided by the sum of the tasks'
-    run times on the reference processor (thesis section 5.3.2). None if that sum is 0."""
+    """The normalized schedule length of a bag: makespan divided by the sum of its tasks' run times
+    on the reference processor (thesis section 5.3.2). None if the sum is 0."""
     total_s = fsum(runtimes_s)
     return makespan_s / total_s if total_s else None
