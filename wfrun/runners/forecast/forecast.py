@@ -45,9 +45,9 @@ from wfrun.runners.simulate.queue_waits import ExpectedWait, expected_wait, samp
 SAMPLES = 40
 """Maximum number of simulations from which the interval of the end is computed."""
 MIN_SAMPLES = 5
-"""Minimum number of simulations for an interval of the end."""
+"""Minimum number of simulations for an interval. With fewer there is no interval."""
 COVERAGE = 0.9
-"""Fraction of the simulations whose end is within the interval."""
+"""Share of the simulations whose end is within the interval."""
 WITHIN_S = 10.0
 """Default time limit of all simulations for the interval, in seconds."""
 MIN_OBSERVED = 4
@@ -61,9 +61,9 @@ class End(msgspec.Struct, frozen=True):
     makespan_s: float | None
     """Predicted makespan; None: some tasks would not end."""
     unfinished: int
-    """Number of tasks that would be left undone."""
+    """Number of tasks that would not end."""
     failure: str | None
-    """Why tasks would be left undone, in one line; None: no task would be."""
+    """Why some tasks would not end, in one line; None: all would end."""
     low_s: float | None
     high_s: float | None
     """Upper end of the interval, which contains the planned end and the fraction `COVERAGE` of the
@@ -76,7 +76,7 @@ class End(msgspec.Struct, frozen=True):
 
 
 class SiteForecast(msgspec.Struct, frozen=True):
-    """A site, with the predicted queue waits of jobs that are submitted now."""
+    """A site, with the predicted waits of jobs that are submitted now."""
 
     present: PresentSite
     waits: tuple[ExpectedWait, ...]
@@ -90,11 +90,11 @@ class RunForecast(msgspec.Struct, frozen=True):
     policy: str
     throttle: Throttle
     is_emulated: bool
-    """Whether tasks are emulated by sleeping. The load of hosts then does not matter."""
+    """Whether tasks are emulated by sleeping, so that the load of hosts does not matter."""
     types: tuple[TypeForecast, ...]
     sites: tuple[SiteForecast, ...]
     end: End | None
-    """Predicted end of the run; None: the run time of a task is unknown."""
+    """Predicted end of the run; None: the run time of some task is unknown."""
     sources: Sources | None
 
 
@@ -214,7 +214,7 @@ class _Draws:
         filled: Sequence[Workflow],
         earlier: EarlierTasks,
     ) -> None:
-        """``filled`` are the same workflows with the planned run time of each task."""
+        """``filled`` are the ``workflows`` with the planned run time of each task."""
         self._earlier_s: dict[JobClass, list[float]] = {}
         self._kinds: list[Callable[[int], JobClass | None]] = []
         """For each workflow: a function that returns the class of the task with a given number;
@@ -270,7 +270,7 @@ def _planned_of(workflow: Workflow) -> Callable[[int], float | None]:
 
 
 def _predicted_classes(workflow: Workflow) -> Iterator[JobClass]:
-    """Yield the class of each task whose run time is not documented."""
+    """The class of each task without a documented run time."""
     if workflow.bag is not None:
         first = workflow.tasks[0]
         if first.runtime_s is None:

@@ -1,4 +1,4 @@
-"""Predicts the run times of the types of tasks of a run, at each site."""
+"""Predicted run times of the types of tasks of a run, at each site."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RuntimeSource = Literal["documented", "predicted", "assumed", "unknown"]
 
 
 class SiteRuntime(msgspec.Struct, frozen=True, kw_only=True):
-    """The predicted run time of a type of task at a site, in seconds. None: unknown."""
+    """The predicted run time of a type of tasks at a site, in seconds. None: unknown."""
 
     site: str
     source: RuntimeSource
@@ -36,7 +36,7 @@ class SiteRuntime(msgspec.Struct, frozen=True, kw_only=True):
     """Upper end of the interval of a single task's run time. If run times are documented, the
     interval reaches from the minimum to the maximum documented run time."""
     observations: int = 0
-    """Number of earlier tasks on which the prediction is based."""
+    """Number of earlier tasks from whose run times the prediction is made."""
     from_site: bool = False
     """Whether earlier tasks ran at this site. False: run times at other sites are scaled by the
     speeds of the sites."""
@@ -51,7 +51,7 @@ class TypeForecast(msgspec.Struct, frozen=True):
     cores: int
     tasks: int
     sites: tuple[SiteRuntime, ...]
-    """The predicted run time at each site that the tasks fit."""
+    """The run time at each site that the tasks fit."""
 
 
 class EarlierTasks:
@@ -89,7 +89,7 @@ class EarlierTasks:
         return None if found is None else (found, (kind, site) in self._sites)
 
     def reference_s(self, kind: JobClass) -> list[float]:
-        """Run times of the earlier tasks of a class, in seconds on the reference processor, the
+        """Run times of the earlier tasks of a class in seconds on the reference processor, the
         oldest first."""
         return self._reference_s.get(kind, [])
 

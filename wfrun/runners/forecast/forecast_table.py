@@ -18,12 +18,12 @@ from wfrun.runners.forecast.plan_table import chosen, print_sources, print_witho
 from wfrun.runners.simulate.queue_waits import BOUND
 
 MAX_TYPES = 40
-"""Maximum number of types of tasks in the table. `--json` shows all types."""
+"""Maximum number of types of tasks in the table; `--json` has all."""
 
 
 def print_forecast(console: Console, found: RunForecast) -> None:
-    """Print the predicted end of the run, the run times by type and site, the queue waits, and the
-    sources of these values."""
+    """Print the predicted end of the run, the run times by type and site, the waits, and the
+    sources of the numbers."""
     tasks = counted(sum(each.tasks for each in found.types), "task")
     with_policy = chosen(found.policy, found.throttle)
     if found.end is None:

@@ -28,11 +28,11 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     earlier jobs by its own rule."""
     jobs: int
     unknown: int
-    """Number of jobs without a prediction, for example the first job of each class."""
+    """Number of jobs without a prediction, such as the first job of each class."""
     accuracy: float | None
     """Mean accuracy by equation 7.1 of the thesis, over the predicted jobs."""
     mean_error_s: float | None
-    """Mean absolute error of the predictions, in seconds."""
+    """Mean absolute error, in seconds."""
     median_error_s: float | None
     in_interval: float | None
     """Fraction of the predicted intervals that contain the actual run time. None also if no
@@ -97,7 +97,7 @@ def _name(name: str | int | None) -> str:
 
 
 class _Score:
-    """Sums of the accuracies and errors of one predictor."""
+    """Sums of accuracies and errors of one predictor."""
 
     __slots__ = ("_errors_s", "_shares", "bounded", "inside")
 

@@ -29,7 +29,7 @@ WINDOW = 5
 FACTOR = 0.5
 """Constant of the model M10."""
 _SEED = 0
-"""Seed of the random values that M11 and M12 draw."""
+"""Seed of the random draws of M11 and M12."""
 
 
 class Candidate(NamedTuple):
@@ -51,7 +51,7 @@ class Own(NamedTuple):
     """Makes the predictor. The argument is the window (number of recent run times) of M1 to M8;
     other predictors ignore it."""
     needs: tuple[str, ...]
-    """Fields of `Job` that the predictor needs from the log."""
+    """Fields of `Job` that the log must state."""
 
 
 def _with_intervals(_: int) -> Predictor:

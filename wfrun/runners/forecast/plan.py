@@ -1,6 +1,6 @@
-"""Plans a run: simulates its documents on the current state of the sites.
+"""The plan of a run: its documents, simulated on the present state of the sites.
 
-docs/plan.md states what is simulated, and what is not.
+docs/plan.md says what is simulated, and what is not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from wfrun.sites.simulated.queues import SimulatedJob
 
 
 class SizeSources(msgspec.Struct, frozen=True):
-    """Number of files by the source of their sizes."""
+    """Number of files by the source of their size."""
 
     documented: int
     """Number of files whose size the document states."""
@@ -80,7 +80,7 @@ def size_sources(
 
 
 def _is_here(file: File) -> bool:
-    """Whether the file is an initial input on this machine."""
+    """Whether the file is an input that was found on this machine."""
     return file.producer is None and file.url is not None and file.url.startswith("/")
 
 
@@ -103,19 +103,19 @@ class PresentSite(msgspec.Struct, frozen=True):
     site: str
     state: Literal["up", "down", "needs login"]
     reason: str
-    """Why the site is not up; empty if it is up. A site that is not up is left out of the plan."""
+    """Why the site is not up; empty if it is up. A site that is not up has no part in the plan."""
     hint: str
     slots: int
     idle_cores: int | None
     has_queue: bool
-    """Whether the site has a batch system. A site without a batch system starts tasks in its slots
-    regardless of its load."""
+    """Whether the site has a batch system. A site without one starts tasks in its slots regardless
+    of its load."""
     jobs_ahead: int
     """Number of simulated jobs of other users that hold slots or wait for slots."""
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """Sources of the values in a plan."""
+    """Sources of the numbers of a plan."""
 
     runtimes: RuntimeSources
     sizes: SizeSources
@@ -129,13 +129,12 @@ class Sources(msgspec.Struct, frozen=True):
 
 
 class RunPlan(msgspec.Struct, frozen=True):
-    """The plan of a run that starts now. Times of tasks are in seconds from the start of the
-    run."""
+    """The plan of a run that starts now. Times of tasks are seconds from its start."""
 
     policy: str
     throttle: Throttle
     is_emulated: bool
-    """Whether tasks are emulated by sleeping. The load of hosts then does not matter."""
+    """Whether tasks are emulated by sleeping, so that the load of hosts does not matter."""
     run: PlannedRun
     present: tuple[PresentSite, ...]
     sources: Sources
@@ -143,7 +142,7 @@ class RunPlan(msgspec.Struct, frozen=True):
 
 
 class BegunRun(NamedTuple):
-    """The state and the measured run times of a run that will be resumed."""
+    """The state and the measured run times of a run that is to be resumed."""
 
     state: RunState
     runtimes_s: Mapping[JobClass, float]
@@ -151,8 +150,7 @@ class BegunRun(NamedTuple):
 
 
 def begun_run(run: RunDir, state: RunState) -> BegunRun:
-    """Read the measured run times from the log of a run. Raises InvalidError if the log is
-    damaged."""
+    """Read the measured run times from the log of a run. Raises InvalidError for a damaged log."""
     found: defaultdict[JobClass, list[float]] = defaultdict(list)
     for (number, task), runtime_s in measured_runtimes_s(run, state).items():
         workflow = state.workflows[number].workflow
@@ -234,8 +232,8 @@ def plan_inputs(
     warn: Warn,
     begun: BegunRun | None = None,
 ) -> PlanInputs:
-    """Determine run times, links and overheads for the sites that are up. Arguments and errors are
-    as in `plan_of`."""
+    """Find run times, links and overheads for the sites that are up. Raises the errors of
+    `plan_of`."""
     catalog = reached(catalog, present)
     _check_fits(workflows, catalog, present)
     measured = {} if begun is None else begun.runtimes_s
@@ -276,8 +274,8 @@ def reached(catalog: Catalog, present: Present) -> Catalog:
 
 
 def _check_fits(workflows: Sequence[Workflow], catalog: Catalog, present: Present) -> None:
-    """Raise InvalidError if a task fits none of the sites that are up. The hint names the sites
-    that are not up, because the task may fit one of them."""
+    """Raise InvalidError for a task that fits none of the sites that are up. The hint names the
+    sites that are not up, because the task may fit one of them."""
     down = [f"{site.site} is {site.state}" for site in present.sites if site.state == "down"]
     down += [f"{site.site} needs login" for site in present.sites if site.state == "needs login"]
     for workflow in workflows:

@@ -32,13 +32,13 @@ class Alternative(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The simulated alternatives, the fastest first."""
+    """The alternatives that were simulated, the fastest first."""
 
     alternatives: tuple[Alternative, ...]
     candidates: int
     """Number of alternatives that would be compared without the time limit."""
     limit_s: float
-    """Time limit of all simulations together, in seconds."""
+    """Maximum time of all simulations together, in seconds."""
     broken: dict[str, str] = {}
     """Error message of each policy that raised a `PolicyError`. The alternatives of these policies
     are left out."""

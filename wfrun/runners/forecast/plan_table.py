@@ -1,4 +1,4 @@
-"""Prints a plan as tables, at most 80 columns wide."""
+"""Output of a plan as tables, at most 80 columns wide."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def print_without(console: Console, present: Sequence[PresentSite]) -> None:
 def print_sources(
     console: Console, sources: Sources, present: Sequence[PresentSite], *, is_emulated: bool
 ) -> None:
-    """Print the sources of the values in a plan or a prediction."""
+    """Print the sources of the numbers."""
     for line in _sources(sources, present, is_emulated=is_emulated):
         text = Text(line)
         for words, style in SOURCE_STYLES.items():
@@ -172,7 +172,7 @@ def _sources(
 
 
 def _present(present: Sequence[PresentSite], *, is_emulated: bool) -> Iterator[str]:
-    """Yield lines with the state that the sites have reported."""
+    """Lines with the state that the sites have reported."""
     up = [site for site in present if site.state == "up"]
     ahead = [f"{site.jobs_ahead} at {name_line(site.site)}" for site in up if site.jobs_ahead]
     if ahead:
@@ -193,7 +193,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _comparison(plan: RunPlan) -> Iterator[Text]:
-    """Yield lines with the best alternative and the number of simulated alternatives."""
+    """The best alternative, and the number of alternatives that were simulated."""
     compared, makespan_s = plan.comparison, plan.run.makespan_s
     for fault in compared.broken.values():
         yield Text(f"left out: {name_line(fault, 1000)}", style="yellow")

@@ -33,8 +33,8 @@ from wfrun.parsers.logs import LoggedJob, scale_load
 from wfrun.runners.forecast.log_accuracy import job_of, run_site
 
 TRAINING = 0.1
-"""Fraction of the jobs, in order of submission, that only train the predictors. Predictions for
-these jobs are not judged (thesis section 7.3.2)."""
+"""Share of the jobs, in order of submission, that only train the predictors. Their predictions are
+not judged (thesis section 7.3.2)."""
 MIN_JOBS = 100
 """Minimum number of jobs of a site. Sites with fewer jobs are left out."""
 MAX_ESTIMATE = 5.0
@@ -43,7 +43,7 @@ estimate from [R, 5R] (the model of Mu'alem and Feitelson in thesis section 7.3.
 
 
 class LogWaits(Struct, frozen=True, kw_only=True):
-    """Accuracy of one predictor on the jobs of one site."""
+    """Accuracy of one predictor on the jobs of one site of a log."""
 
     site: str
     """Name of the site; empty for a log without sites."""
@@ -51,9 +51,9 @@ class LogWaits(Struct, frozen=True, kw_only=True):
     """Name of the predictor in ``WAIT_PREDICTORS``; after a colon the name of the method that
     predicts run times, if one was chosen."""
     lrm: str | None
-    """LRM of the simulated queue; None: the waits are those in the log."""
+    """The LRM that was simulated; None: the waits are those of the log."""
     processors: int | None
-    """Number of processors of the simulated cluster; None: the waits are those in the log."""
+    """Number of processors of the simulated cluster; None: the waits are those of the log."""
     accuracy: WaitAccuracy
 
 
@@ -88,8 +88,8 @@ def most_processors(jobs: Sequence[LoggedJob]) -> int:
 
 
 def recorded_jobs(jobs: Sequence[LoggedJob], site: str = "") -> list[ReplayedJob]:
-    """The jobs whose waits the log states, with these waits. Raises InvalidError if no job has a
-    wait."""
+    """The jobs whose waits the log states, with these waits. Raises InvalidError if there are
+    none."""
     found = [_replayed(job, site, job.requested_s or 0.0) for job in jobs if _has_wait(job)]
     if not found:
         raise InvalidError(
@@ -147,7 +147,7 @@ def _replayed(job: LoggedJob, site: str, requested_s: float) -> ReplayedJob:
 
 
 def replay_recorded(jobs: Sequence[ReplayedJob]) -> Replay:
-    """Replay the waits in the log. Returns these waits, and the predictions of the predictors that
+    """Replay the waits of the log. Returns these waits, and the predictions by the predictors that
     need no model of the queue."""
     chosen = {
         name: kind.make(Cluster(1, "fcfs"))

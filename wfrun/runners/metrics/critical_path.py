@@ -1,4 +1,4 @@
-"""The actual critical path of a run, and the parts into which its time is divided."""
+"""The critical path of a run as it happened, and the parts of its time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PARTS = {
     "runtime_s": "run time",
     "report_s": "report of ends",
 }
-"""The parts of the time of a step, in order: name of the field, and name in tables."""
+"""The parts of the time of a step in their order: field, and name in tables."""
 _WAITS = ("throttle_s", "launcher_s", "room_s", "staging_s", "queue_s")
-"""The parts that `TaskTiming.earlier_waits_s` has, in its order."""
+"""The parts in `TaskTiming.earlier_waits_s`, in their order."""
 
 
 class PathStep(msgspec.Struct, frozen=True):
@@ -33,10 +33,10 @@ class PathStep(msgspec.Struct, frozen=True):
     type: str
     site: str
     begin_s: float
-    """Start of the step, in seconds since the submission of the workflow."""
+    """Begin of the step, in seconds since the submission of the workflow."""
     earlier_s: float
     """Run times of failed attempts, delays before retries, and waits for inputs that were made
-    again, in seconds. Other waits of earlier attempts are included in the other parts."""
+    again, in seconds. Other waits of earlier attempts are in the other parts."""
     throttle_s: float
     launcher_s: float
     room_s: float

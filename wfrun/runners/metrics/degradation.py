@@ -41,8 +41,8 @@ def _degradation(value: float, best: float, better: Literal["smaller", "larger"]
 
 
 def mean_degradations(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean degradation of each strategy over several metrics or grids with equal weights. All
-    mappings must have the same strategies."""
+    """The mean degradation of each strategy over several metrics or grids of equal importance. All
+    mappings have the same strategies."""
     return {name: fsum(one[name] for one in metrics) / len(metrics) for name in metrics[0]}
 
 

@@ -26,7 +26,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.runners.metrics.jobs import THRESHOLD_S, JobTiming, check_threshold
 
 Column = Sequence[float]
-"""One value for each job."""
+"""A value of each job."""
 
 
 class MeasuredSchedule:
@@ -200,5 +200,5 @@ GRID_METRICS = {
 
 
 def grid_metrics(schedule: MeasuredSchedule) -> dict[str, float]:
-    """Compute all 24 metrics, by symbol, in the order of ``GRID_METRICS``."""
+    """All 24 metrics by symbol, in the order of ``GRID_METRICS``."""
     return {symbol: metric.value(schedule) for symbol, metric in GRID_METRICS.items()}

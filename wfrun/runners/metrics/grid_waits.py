@@ -16,7 +16,7 @@ THRESHOLD_S = 60.0
 
 
 class GridMeans(msgspec.Struct, frozen=True):
-    """A column of thesis table 7.6, with further means that explain it."""
+    """A column of thesis table 7.6, and further means that explain it."""
 
     jobs: int
     response_s: float
@@ -24,9 +24,9 @@ class GridMeans(msgspec.Struct, frozen=True):
     slowdown: float
     """Mean bounded slowdown."""
     waited: float
-    """Fraction of the jobs that waited."""
+    """Share of the jobs that waited."""
     long_waits: float
-    """Fraction of the jobs that waited for more than 10,000 s."""
+    """Share of the jobs that waited for more than 10,000 s."""
     utilization: float
     """Mean fraction of the processors in use, from the first to the last submission."""
     share: tuple[float, ...]
@@ -55,7 +55,7 @@ def _slowdowns(schedule: GridSchedule, threshold_s: float) -> Iterator[float]:
 
 
 def grid_means(schedule: GridSchedule) -> GridMeans:
-    """The means over all jobs. Raises InvalidError if the schedule has no jobs."""
+    """The means over all jobs. Raises InvalidError for a schedule without jobs."""
     count = len(schedule.jobs)
     if not count:
         raise InvalidError("a schedule without jobs has no means")

@@ -15,7 +15,7 @@ THRESHOLD_S = 10.0
 
 
 class JobTiming(msgspec.Struct, frozen=True, gc=False):
-    """A job that has run at one site, and used all of its cores from start to end."""
+    """A job that has run at one site, on all of its cores from start to end."""
 
     submit_s: float
     start_s: float
@@ -62,8 +62,8 @@ def check_threshold(threshold_s: float) -> None:
 
 
 def total_makespan_s(jobs: Iterable[JobTiming]) -> float:
-    """Time from the first submission to the last end, in seconds. Raises InvalidError if there are
-    no jobs."""
+    """Time from the first submission to the last end, in seconds. Raises InvalidError for no
+    jobs."""
     known = list(jobs)
     if not known:
         raise InvalidError("without jobs there is no makespan")

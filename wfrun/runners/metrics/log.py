@@ -1,4 +1,4 @@
-"""Computes timings of attempts and workflows from the log of a real or simulated run."""
+"""Timings of attempts and workflows from the log of a real or a simulated run."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class CopyTotal(NamedTuple):
 
 
 class WaitingTasks(NamedTuple):
-    """Tasks that became eligible at the same time and have not started yet."""
+    """Tasks that became eligible at the same time and have not started."""
 
     eligible_s: float
     placed_s: float | None
-    """Time at which the tasks were placed, in seconds; None: they have not been placed yet."""
+    """Time of their placement, in seconds; None: the tasks have not been placed."""
     tasks: int
 
 
@@ -88,7 +88,8 @@ class RunTimings(msgspec.Struct, frozen=True):
         return [workflow_metrics(w, a) for w, a in zip(self.workflows, attempts, strict=True)]
 
     def jobs(self) -> list[JobTiming]:
-        """All attempts that ran, as jobs. Failed attempts are included, because they used cores."""
+        """All attempts that ran, as jobs. Failed attempts are included, because they used cores,
+        too."""
         return [task.job() for task in self.tasks]
 
 
@@ -123,7 +124,7 @@ class TimingCollector:
         """Time at which each task became eligible. The index is the serial number of the task in
         the run, minus 1."""
         self._since: dict[str, float] = {}
-        """Time at which the task of each open attempt became eligible, by key of the attempt."""
+        """Time at which the task of an open attempt became eligible, by key of the attempt."""
         self._tasks: list[TaskTiming] = []
         self._failed: list[FailedAttempt] = []
         self._failed_at: Counter[int] = Counter()
@@ -144,12 +145,13 @@ class TimingCollector:
         self._throttled: list[TimeSpans] = []
         """Time spans in which each workflow was at its throttle."""
         self._without_cores = TimeSpans()
-        """Time spans in which no site had cores, because no launcher was ready."""
+        """Time spans in which no site had cores, because launchers had not started or all had
+        ended."""
         self._capacity: list[tuple[float, int]] = []
 
     def passed(self, events: Iterable[E]) -> Iterator[E]:
-        """Yield the events, and collect timings after each event. The caller must apply an event to
-        the state before it requests the next event."""
+        """Yield the events, and collect timings after each. The caller must apply an event to the
+        state before it asks for the next one."""
         state = self._state
         for event in events:
             ending = state.attempts.get(event.key) if isinstance(event, ev.AttemptEnded) else None
@@ -363,7 +365,7 @@ class TimeSpans:
         self._before_s = array("d")
         """For each span, the total length of all spans before it, in seconds."""
         self._since_s: float | None = None
-        """Start of the open span, in seconds; None: no span is open."""
+        """Begin of the open span, in seconds; None: no span is open."""
 
     def set(self, holds: bool, at_s: float) -> None:
         """Set whether the condition ``holds`` from ``at_s`` on. A span opens when the condition

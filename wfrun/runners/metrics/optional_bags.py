@@ -17,14 +17,14 @@ class OwnerShare(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics of all bags with optional tasks of one owner."""
 
     owner: str
-    """Name of the owner; empty if the documents name no owner."""
+    """Name of the owner; empty if the documents name none."""
     completed: int
-    """Number of done tasks, mandatory and optional."""
+    """Number of tasks that are done, mandatory ones included."""
     unhappy: bool
     """Whether a bag of the owner has missed its deadline: its mandatory tasks were not all done by
     then. In a run that has ended, also whether the mandatory tasks of a bag are not all done."""
     allocated_core_s: float
-    """Core seconds of all attempts, including killed and running attempts."""
+    """Core seconds of all attempts, including those that were killed or still run."""
     deserved_core_s: float
     """Core seconds that an equal share of all slots amounts to, over the time in which the owner
     was present."""

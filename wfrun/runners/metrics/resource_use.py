@@ -34,7 +34,7 @@ the client."""
 
 
 class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested resources of a type of task, and the resources that its done tasks used."""
+    """The requests of a type of tasks, and the resources that its done tasks have used."""
 
     measured: int
     """Number of done tasks whose exit record has measurements."""
@@ -46,7 +46,7 @@ class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
     suggested_cores: int | None
     """Suggested request for the next run. None: not measured."""
     requested_memory_bytes: int
-    """Requested memory per node, in bytes; 0: not stated."""
+    """Requested memory on each node, in bytes; 0: not stated."""
     peak_memory_bytes: int | None
     """Largest resident set of a process of any task, in bytes. None: not measured."""
     suggested_memory_bytes: int | None
@@ -93,8 +93,7 @@ def resource_use(
 
 
 def _is_unseen(site: SiteSpec, requests: Collection[Resources]) -> bool:
-    """Whether exit records at the site measure only the client of a container runtime, and not the
-    task."""
+    """Whether exit records at the site measure only the client of a container runtime."""
     runtime = None if site.environment is None else site.environment.container
     if runtime is None or runtime.name not in _UNSEEN_RUNTIMES:
         return False

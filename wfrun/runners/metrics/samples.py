@@ -12,7 +12,7 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 
 _SERIES_TO = 200
-"""Maximum number of degrees of freedom for which the t distribution is computed as an exact sum."""
+"""Maximum number of degrees of freedom for which the t distribution is summed exactly."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -23,7 +23,8 @@ class Summary(msgspec.Struct, frozen=True):
     sd: float | None
     """Standard deviation of the sample (with the divisor count - 1); None for a single value."""
     half_width: float | None
-    """Half the width of the confidence interval, mean ± ``half_width``; None for a single value."""
+    """Half the width of the confidence interval, which is mean ± ``half_width``; None for a single
+    value."""
     minimum: float
     median: float
     maximum: float

@@ -1,4 +1,4 @@
-"""Cores that each owner of a run holds now, and core time that each owner has used."""
+"""Cores that each owner of a run holds now, and core time that each has used."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class OwnerUse(msgspec.Struct, frozen=True, kw_only=True):
 
     owner: str
     documents: int
-    """Number of the owner's workflows and bags."""
+    """Number of workflows and bags."""
     tasks: int
     done: int
     cores: int
-    """Number of cores that the owner's running tasks hold now."""
+    """Number of cores that running tasks hold."""
     cores_at: Mapping[str, int]
-    """Number of cores that the owner's running tasks hold now, by site. Omits sites where they hold
-    none."""
+    """Number of cores that running tasks hold, by site. Sites where the owner holds none are
+    absent."""
     core_s: float
-    """Core seconds of all attempts, including failed and running attempts."""
+    """Core seconds of all attempts, including those that failed or still run."""
     share: float | None
     """``core_s`` divided by the total over all owners; None: the total is 0."""
     mean_cores: float | None
@@ -39,7 +39,7 @@ class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
     """A time interval of a run, with values for each owner in the order of `RunShares.owners`."""
 
     begin_s: float
-    """Start of the interval, in seconds since the start of the run."""
+    """Begin of the interval, in seconds since the start of the run."""
     end_s: float
     mean_cores: tuple[float, ...]
     """Mean number of cores that each owner held in the interval."""
@@ -56,8 +56,7 @@ class RunShares(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[OwnerUse, ...]
     """The owners, in the order of their first documents."""
     slices: tuple[TimeSlice, ...]
-    """Intervals of equal length, from the start of the run to its end, or until now if it has not
-    ended."""
+    """Intervals of equal length, from the start of the run to its end, or until now."""
 
 
 def run_shares(

@@ -32,8 +32,8 @@ from wfrun.runners.run.store.collecting import collect
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of the ended attempts of a run, a workflow, a type of task or a site. Times are in
-    seconds. Waits and run times are means over the successful attempts, unless stated otherwise.
+    """Statistics of the ended attempts of a run, a workflow, a type of tasks or a site. Times are
+    in seconds. Waits and run times are means over the successful attempts, unless stated otherwise.
     None: undefined or unknown."""
 
     name: str
@@ -41,7 +41,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Number of tasks. None in the statistics of a site."""
     done: int
     failed: int | None = None
-    """Number of tasks that failed without further retry."""
+    """Number of tasks that failed for good."""
     failed_attempts: int
     runtime_s: float | None = None
     runtime_median_s: float | None = None
@@ -64,11 +64,11 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Time from the arrival of the last input to the report of the task's end, minus the run time,
     at sites with free cores."""
     cpu_share: float | None = None
-    """CPU time divided by core time, over the attempts with a measured CPU time."""
+    """CPU time divided by core time, over the attempts whose CPU time was measured."""
     peak_memory_bytes: int | None = None
     """Maximum peak memory of the attempts, in bytes."""
     used_core_s: float
-    """Core time of all attempts, in core-seconds."""
+    """Core time of all attempts."""
     failed_core_s: float
     """Core time of attempts that failed or were cancelled, except superseded attempts."""
     replica_core_s: float
@@ -94,7 +94,7 @@ class WorkflowStatistics(Statistics, frozen=True, kw_only=True):
     """Run time of all successful attempts on one core of the fastest site, divided by the
     makespan."""
     efficiency: float | None
-    """Speedup divided by the total number of cores of all sites."""
+    """Speedup divided by the number of cores of all sites."""
     transfers: int
     """Number of files copied between sites."""
     moved_bytes: int
@@ -105,8 +105,8 @@ class SiteStatistics(Statistics, frozen=True, kw_only=True):
 
     slots: int
     utilization: float | None
-    """Used core time divided by the core time of all slots, until the end of the run, or until its
-    log was read. Includes running attempts."""
+    """Used core time divided by the core time of all slots, until the run ended or its log was
+    read. Attempts that still run count, too."""
     launcher_core_s: float | None
     """Core time of the site's launchers, each from its start to its end, including idle cores.
     None: the site has no launchers."""
@@ -137,7 +137,7 @@ class RunStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunReading(NamedTuple):
-    """State, timings and statistics of a run, computed from its log."""
+    """State, timings and statistics of a run, from its log."""
 
     state: RunState
     timings: RunTimings
@@ -349,7 +349,7 @@ def _summarized(attempts: Sequence[TaskTiming]) -> dict[str, Any]:
 
 
 def _weighted(products: Iterable[tuple[float | None, float]]) -> float | None:
-    """Sum of the products whose first factor is known; None if no first factor is known."""
+    """The sum of the products whose first factor is known; None if no first factor is known."""
     known = [value * amount for value, amount in products if value is not None]
     return fsum(known) if known else None
 

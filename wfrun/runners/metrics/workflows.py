@@ -37,7 +37,7 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
     """Run time in the exit record, in seconds; without an exit record, the time between the events
     of start and end."""
     stated_start_s: float | None = None
-    """Start on the clock of the site, in seconds; None: the exit record has no times."""
+    """Start by the clock of the site, in seconds; None: the exit record has no times."""
     superseded: bool = False
     """Whether another attempt of the task succeeded first."""
     throttle_s: float = 0.0
@@ -82,27 +82,26 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def wait_s(self) -> float:
-        """Wait from eligible to start, in seconds: the sum of ``held_s``, ``staging_s`` and
+        """Wait time from eligible to start: the sum of ``held_s``, ``staging_s`` and
         ``queue_wait_s``."""
         return self.start_s - self.eligible_s
 
     def job(self) -> JobTiming:
-        """The attempt as a job. Its submission time is the time at which its task became
-        eligible."""
+        """The attempt as a job. Its submission is the time at which its task became eligible."""
         return JobTiming(self.eligible_s, self.start_s, self.end_s, self.cores, self.site)
 
 
 class WorkflowTiming(msgspec.Struct, frozen=True):
-    """Timings and file transfers of one workflow of a run."""
+    """One workflow of a run."""
 
     name: str
     submit_s: float
     end_s: float | None
     """End of the workflow's last task, in seconds; None: the workflow has not ended."""
     tasks: int
-    """Number of tasks of the workflow."""
+    """Number of its tasks."""
     done: int
-    """Number of tasks that are done."""
+    """Number of its tasks that are done."""
     critical_path_s: float | None
     """Length of the critical path in seconds, as computed by the function ``critical_path_s``.
     None: the run time of a task is neither documented nor measured."""
@@ -131,18 +130,19 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
 
 
 class WorkflowMetrics(msgspec.Struct, frozen=True):
-    """The metrics of one workflow (thesis section 6.2.4).
+    """The metrics of thesis section 6.2.4 of one workflow.
 
-    Waits are means over the successful attempts, in seconds. They are None if no task is done.
+    Means are over the successful attempts of its tasks, in seconds. They are None if no task is
+    done.
     """
 
     name: str
     makespan_s: float | None
     nsl: float | None
     wait_s: float | None
-    """Mean wait of a task: the sum of the next three fields."""
+    """Mean wait time of a task: the sum of the next three fields."""
     held_s: float | None
-    """Mean wait in the engine."""
+    """Mean wait time in the engine."""
     queue_wait_s: float | None
     """Mean queue wait time (QWT)."""
     staging_s: float | None
@@ -152,8 +152,8 @@ class WorkflowMetrics(msgspec.Struct, frozen=True):
 
 
 def workflow_metrics(timing: WorkflowTiming, tasks: Iterable[TaskTiming]) -> WorkflowMetrics:
-    """Compute the metrics of a workflow. ``tasks`` are the attempts of its tasks; unsuccessful
-    attempts are ignored."""
+    """The metrics of a workflow. ``tasks`` are the attempts of its tasks; failed attempts are
+    ignored."""
     done = [task for task in tasks if task.done]
     return WorkflowMetrics(
         name=timing.name,
@@ -173,8 +173,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
-    """The makespan of several workflows in seconds, from the first submission to the last end. None
-    if a task is not done. Raises InvalidError if there are no workflows."""
+    """The makespan of several workflows in seconds: from the first submission to the last end. None
+    if a workflow has tasks that are not done. Raises InvalidError without workflows."""
     known = list(workflows)
     if not known:
         raise InvalidError("without workflows there is no makespan")

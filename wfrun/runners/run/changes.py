@@ -134,7 +134,7 @@ def _dispatch(spec: SiteSpec) -> str:
 
 
 def _check_fits(state: RunState, sites: list[SiteSpec]) -> None:
-    """Raise InvalidError if a task that is not done fits none of these sites."""
+    """Raise InvalidError for a task that is not done and fits none of these sites."""
     for w in state.workflows:
         seen: set[int] = set()
         for task, status in enumerate(w.status):

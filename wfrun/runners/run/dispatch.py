@@ -1,4 +1,4 @@
-"""Carries out actions of the core at real sites, and posts the results as events."""
+"""Carries out actions at real sites; the results are posted as events."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Dispatcher:
         self._requests = requests
         self._records = records
         self._recorded: list[list[ev.AttemptEnded]] = [[] for _ in sites]
-        """Ends of attempts that are not checked yet, by site."""
+        """Ends of attempts that wait for a check, by site."""
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
         self._removals = Removals(sites, self._spawn)

@@ -19,7 +19,7 @@ from wfrun.engine.errors import WfrunError
 from wfrun.runners.run.clock import Clock
 
 Observer = Callable[[Sequence[ev.Event]], None]
-"""Called with each group of events after its commit."""
+"""Called with every group of events after its commit."""
 
 
 class EventLog(Protocol):

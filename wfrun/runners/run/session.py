@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 REQUEST_POLL_S = 0.5
-"""Interval at which the engine checks for requests of the user, in seconds."""
+"""Interval at which the engine looks for requests of the user, in seconds."""
 LEAVE_S = 10.0
 """Maximum time from the third interrupt to the end of the process, in seconds. The process ends
 even if a site, or a file system without its server, does not answer. The log is then as complete as
@@ -122,7 +122,7 @@ class Session:
         self._dispatcher: Dispatcher
         self._notifier: Notifier
         self._new: NewRun | None = None
-        """Directory of the run if this session starts it; None for a resumed run."""
+        """The directory of a run that this session starts; None for a resumed run."""
         self._store: Store
         self._core: Core
         self._documents: dict[str, Workflow]
@@ -134,10 +134,9 @@ class Session:
         self.reuse: Reuse | None = None
         """Tasks that a new run reuses from earlier runs; None for a resumed or emulated run."""
         self._reused: Sequence[tuple[ev.ReusedTasks, ...]] = ()
-        """Reused tasks of each workflow, whose outputs have been taken over."""
+        """Reused tasks whose outputs were taken over, by workflow."""
         self.change: ev.RunChanged | None = None
-        """Change of a resumed run, which is logged once the sites are open; None: nothing
-        changes."""
+        """Change of a resumed run, logged once the sites are open; None: nothing changes."""
         self._unreachable: dict[int, str] = {}
         """Reason of unreachability for each site that left the catalog and cannot be reached, by
         number of the site."""
@@ -161,7 +160,7 @@ class Session:
 
     @property
     def clusters(self) -> list[str]:
-        """Names of the sites that are reached by a connection."""
+        """Names of the sites that need a connection."""
         return [spec.name for spec in self._specs if spec.access is not None]
 
     @property
@@ -452,7 +451,7 @@ class Session:
                 await self._unless_interrupted(name_stuck_jobs(reached))
 
     async def _clean(self, sites: Sequence[AnySite]) -> None:
-        """Remove the run's files from the sites, unless the user interrupts."""
+        """Remove the run's files from the sites, unless interrupted."""
         early = None if self._begun else self._early
         try:
             await self._unless_interrupted(self._clean_sites(sites, early))
@@ -465,7 +464,7 @@ class Session:
         self._log([ev.FilesRemoved(self._clock.now(), number) for number in done])
 
     async def _finish_notifications(self) -> None:
-        """Wait for notifications, unless the user interrupts, and log their ends."""
+        """Wait for notifications, unless the user has interrupted, and log their ends."""
         if not self._interrupts:
             with contextlib.suppress(KeyboardInterrupt):
                 await self._unless_interrupted(self._notifier.finish())
@@ -618,7 +617,7 @@ class Session:
             await asyncio.sleep(REQUEST_POLL_S)
 
     async def _watch_arrivals(self, added: Submissions) -> None:
-        """Add each workflow that was planned at the start when it is due."""
+        """Add the workflows that were planned at the start when they are due."""
         while not self.state.run_id:  # the first events of the run come first
             await asyncio.sleep(REQUEST_POLL_S / 10)
         while (due_s := added.next_arrival_s()) is not None:

@@ -148,7 +148,7 @@ def effect(request: Request, state: RunState) -> str:
 
 
 def not_driven(run: RunDir) -> InvalidError:
-    """The error for a run that no engine drives."""
+    """The error for a run without an engine."""
     return InvalidError(
         f"the run {run.name} is not running: nothing would take the request",
         hint=f"`{command_line('wfrun', 'resume', run.path)}` continues a run that is not done",
@@ -171,7 +171,7 @@ def write(run: RunDir, request: Request) -> Path:
 
 def is_taken(run: RunDir, written: Path) -> bool:
     """Whether the engine has taken a request. Raises InvalidError if the engine has refused it. If
-    no engine drives the run any more, withdraws the request and raises InvalidError."""
+    no engine is left to take it, withdraws the request and raises InvalidError."""
     if written.exists():
         if is_driven(run):
             return False
@@ -234,7 +234,7 @@ class RequestReader:
         return events
 
     def after_commit(self, events: Sequence[ev.Event]) -> None:
-        """Remove the files of requests whose events are in the log."""
+        """Remove the requests whose events are in the log."""
         if not self._posted:
             return
         for path in [p for p, posted in self._posted.items() if any(posted is e for e in events)]:

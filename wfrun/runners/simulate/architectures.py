@@ -15,12 +15,12 @@ from wfrun.engine.fitting.names import look_up
 from wfrun.engine.model import SiteSpec
 
 Parts = Mapping[int, Sequence[int] | None]
-"""The parts of a bag, by number of the queue that gets the part. A part is a list of task numbers;
-None: the whole bag."""
+"""The parts into which a bag is divided, by number of the queue that gets the part. A part is a
+list of task numbers; None: the whole bag."""
 
 
 class Architecture(ABC):
-    """The resource managers of a simulated run."""
+    """The resource managers of one run."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -40,7 +40,7 @@ class Architecture(ABC):
         now."""
 
     def ended(self, queue: int) -> None:  # noqa: B027 - only some architectures need it
-        """Called when a task of a queue is done, or has failed without further retry."""
+        """Called when a task of the queue is done, or has failed for good."""
 
 
 class Central(Architecture):
@@ -61,7 +61,7 @@ class Central(Architecture):
 
 
 class Separated(Architecture):
-    """SEP-C: a queue for each site. The bags of a user go to the queue of the user's own site."""
+    """SEP-C: a queue for each site. The bags of a user go to the queue of the user's site."""
 
     name = "sep-c"
     summary = "a resource manager for each site, each with its own users"
@@ -120,7 +120,7 @@ class Flocking(Architecture):
         self._unfinished[queue] -= 1
 
     def _idle(self, site: int) -> int:
-        """Processors of a site that are neither in use nor needed by waiting tasks. At most 0 while
+        """Processors of a site that are neither in use nor needed by waiting tasks. 0 or less while
         tasks wait at the site."""
         # The core counts cores of placed tasks and of replicas; ``_unfinished`` also counts tasks
         # that wait in the queue, but no replicas. The larger of the two counts.
@@ -130,7 +130,7 @@ class Flocking(Architecture):
 
 
 class FlockingByBag(Flocking):
-    """FCONDOR with whole bags. All tasks of a bag go to one queue. If its last task has to wait,
+    """FCONDOR with whole bags. All tasks of a bag go to one queue. If the last of them has to wait,
     the user's next bag goes to the next site. The thesis does not say whether users move within a
     bag."""
 

@@ -38,9 +38,10 @@ def background_of(
     begins at a random time.
 
     A site gets only jobs that fit it. With ``load``, the times between submissions are scaled so
-    that the jobs request the fraction ``load`` of the site. The begin of the window depends on the
-    site and on ``seed``. The log is repeated if it is shorter than the window. Raises InvalidError
-    if fewer than two jobs fit a site, or if all jobs that fit have the same submission time.
+    that the jobs request the fraction ``load`` of the site. The window begins at a time that
+    depends on the site and on ``seed``. The log is repeated if it is shorter than the window.
+    Raises InvalidError if fewer than two jobs fit a site, or if all jobs that fit have the same
+    submission time.
     """
     return {spec.name: _for_site(jobs, spec, load, Random(f"{seed}/{spec.name}")) for spec in sites}
 

@@ -46,13 +46,13 @@ class AttemptTally:
         """Processor seconds of attempts that did not complete their task: failed attempts and
         surplus replicas."""
         self.used_in_time_s = 0.0
-        """Processor seconds that attempts used until ``until_s``."""
+        """Processor seconds up to ``until_s``."""
         self._done: set[str] = set()
         """Done tasks, by the part of the attempt's key that all attempts of a task share."""
 
     def ended(self, event: ev.AttemptEnded) -> bool:
-        """Count an ended attempt. Returns whether it completed its task, as the first successful
-        attempt."""
+        """Count an attempt that has ended. Returns whether it is the first successful attempt of
+        its task."""
         outcome = event.outcome
         task = event.key.rpartition(".")[0]
         first = outcome.cause == "done" and task not in self._done
@@ -78,7 +78,7 @@ class BagsOutcome(msgspec.Struct, frozen=True):
     """The outcome of a workload. Each list has one item per bag, in order of arrival."""
 
     makespans_s: list[float]
-    """Makespan of each bag: time from its arrival to the end of its last task, in seconds."""
+    """Time from the arrival of each bag to the end of its last task, in seconds."""
     work_s: list[float]
     """Sum of the run times of the tasks of each bag, in seconds on the reference processor."""
     sizes: list[int]
@@ -149,9 +149,9 @@ class BagSubmission:
         self.ends_s = [0.0] * len(workload.bags)
         """End of the last task of each bag, in seconds. The core may learn of the end later."""
         self._failed: set[tuple[int, int]] = set()
-        """(workflow, task) of each task that has failed without further retry."""
+        """Tasks (workflow, task) that have failed for good."""
         self._next = 0
-        """Number of the next submission."""
+        """Number of the submission that comes next."""
         self.simulation.begin(-1, self._routes.queues())
         self._plan()
 
@@ -220,8 +220,8 @@ class BagSubmission:
                 del self._documents[event.digest]  # the state has it
 
     def _has_failed(self, workflow: int, task: int) -> bool:
-        """Whether a task has failed without further retry. Returns True only once per task,
-        although several of its attempts may end in one turn of the loop."""
+        """Whether a task has failed for good. Returns true only once per task, although several of
+        its attempts may have ended in one turn."""
         failed = self.simulation.state.workflows[workflow].status[task] == TaskStatus.FAILED
         if not failed or (workflow, task) in self._failed:
             return False

@@ -40,7 +40,7 @@ class BrokerWorld(msgspec.Struct, frozen=True):
     status_s: float = 10.0
     """Interval at which sites report the load that other brokers and users cause, in seconds."""
     apart_s: float = 0.0
-    """Time between the starts of two successive brokers, in seconds."""
+    """Time between the starts of two brokers, in seconds."""
     returns: bool = True
     """Whether outputs return to the submission site before successors become eligible."""
     own_speed: bool = False
@@ -184,11 +184,10 @@ class _Broker:
         core.run.is_watched = False
         self._sizes = [file.size_bytes or 0 for file in workflow.files]
         self._site_of: dict[str, int] = {}
-        """Site number of each open attempt, by key."""
+        """The site of each open attempt, by key."""
         self._task_of: dict[str, int] = {}
         self._cancelled: set[act.CopyFile] = set()
-        """Cancelled copies. They are not reported when they end, but still load head nodes and
-        links."""
+        """Cancelled copies. Their end is not reported, but they still load head nodes and links."""
         self._inbox: list[ev.Event] = []
         self._loop: Coroutine[Any, Any, None] | None = Loop(core, self, self, self).run()
         self._loop.send(None)  # up to its first wait for events
@@ -261,7 +260,7 @@ class _Broker:
         """Do nothing."""
 
     def dispatch(self, action: act.Action) -> None:
-        """Carry out an action."""
+        """Carry an action out."""
         if isinstance(action, act.SubmitAttempts):
             for key, _, task in action.attempts:
                 self._submit(action.site, key, task)
@@ -333,7 +332,7 @@ class _Pause:
 
 
 def _synchronously(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that never suspends. Raises AssertionError if it suspends."""
+    """Run a coroutine that never suspends."""
     try:
         work.send(None)
     except StopIteration:

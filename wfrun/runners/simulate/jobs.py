@@ -14,7 +14,7 @@ from wfrun.runners.simulate.simulation import Platform, begun
 from wfrun.sites.simulated.model import SiteModel
 
 DEFAULT_LRM = "easy"
-"""Default queue model: EASY backfilling, by which most batch systems schedule parallel jobs."""
+"""Default queue model: EASY backfilling, as most batch systems schedule parallel jobs."""
 
 
 def simulate_jobs(

@@ -1,4 +1,4 @@
-"""Simulates malleable jobs of documents on the sites of a catalog (thesis chapter 3)."""
+"""Malleable jobs of documents, simulated on the sites of a catalog (thesis chapter 3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MalleableJobResult(msgspec.Struct, frozen=True):
     end_s: float
     smallest: int
     mean: float
-    """Mean size during the execution of the job, in processors."""
+    """Mean size over the execution of the job, in processors."""
     largest: int
     grows: int
     shrinks: int
@@ -42,9 +42,9 @@ class MalleableResult(msgspec.Struct, frozen=True):
     makespan_s: float
     """Time from the first arrival to the last end, in seconds."""
     utilization: float
-    """Fraction of the processors of all sites that jobs held, over the makespan."""
+    """Share of the processors of all sites that jobs held, over the makespan."""
     mean_response_s: float
-    """Mean response time of the jobs, from arrival to end, in seconds."""
+    """Mean time from arrival to end, in seconds."""
 
 
 def simulate_malleable(

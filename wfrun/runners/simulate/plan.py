@@ -25,7 +25,7 @@ class OverdueError(Exception):
 
 
 class PlannedTask(msgspec.Struct, frozen=True):
-    """The successful attempt of a task. Times are in seconds from the start of the plan."""
+    """The successful attempt of a task. Times are seconds from the start of the plan."""
 
     task: str
     """Id of the task."""
@@ -50,7 +50,7 @@ class SitePlan(msgspec.Struct, frozen=True):
     """Start of the first task at the site, in seconds; None: the site gets no task."""
     last_end_s: float | None
     first_tasks: tuple[PlannedTask, ...]
-    """The first tasks to start at the site, at most `FIRST_TASKS`."""
+    """The tasks that start first, at most `FIRST_TASKS`."""
 
 
 class PlannedRun(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class PlannedRun(msgspec.Struct, frozen=True):
     tasks: int
     """Number of tasks to run, without tasks that are already done."""
     unfinished: int
-    """Number of tasks that the simulated run leaves undone."""
+    """Tasks that the simulated run leaves undone."""
     failure: str | None
     """Why the run leaves tasks undone, in one line; None: no task is left undone."""
     core_hours: float
@@ -71,7 +71,7 @@ class PlannedRun(msgspec.Struct, frozen=True):
     """Total size of the outputs copied to this machine, in bytes."""
     sites: tuple[SitePlan, ...]
     critical_path: tuple[PlannedTask, ...]
-    """The task that ends last, its parent that ended last, and so on, sorted by time."""
+    """The last task to end, its parent that ended last, and so on, in the order of execution."""
 
 
 def plan_run(
@@ -80,7 +80,7 @@ def plan_run(
     settings: ev.Settings,
     reused: Reused | None = None,
 ) -> PlannedRun:
-    """Simulate a run to its end. ``reused`` are the tasks that are already done. Raises the errors
+    """Simulate a run to its end. ``reused`` are the tasks that are done already. Raises the errors
     of `begun`."""
     record = _Record(platform.start_s)
     state = begun(workflows, platform, settings, observers=[record.observe], reused=reused).run()
@@ -117,7 +117,7 @@ def _length_s(state: RunState, start_s: float) -> float:
 
 
 class _Record:
-    """Observer of a simulated run that records the times of tasks and the bytes of copies."""
+    """Observer that records the times of tasks and the bytes of copies of a simulated run."""
 
     def __init__(self, start_s: float) -> None:
         self._start_s = start_s

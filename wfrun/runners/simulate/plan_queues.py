@@ -1,4 +1,4 @@
-"""Converts the current queue of a cluster into jobs of a simulated queue."""
+"""Converts the present queue of a cluster into jobs of a simulated queue."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def _simulated(cores: int, median_s: float, limit_s: float | None) -> SimulatedJ
 
 
 def _limit_s(job: JobInQueue, now_s: float) -> float | None:
-    """Time until the job is killed at its time limit, in seconds; at least MIN_AGE_S, because batch
-    systems kill late. None: the job has no limit."""
+    """Time until the job is killed at its limit, in seconds; at least MIN_AGE_S, because systems
+    kill late. None: the job has no limit."""
     if job.requested_s is None:
         return None
     elapsed_s = 0.0 if job.started_s is None else now_s - job.started_s

@@ -1,4 +1,4 @@
-"""Predicts waits in the current queue of a cluster."""
+"""Expected waits in the present queue of a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wfrun.engine.queues import SimulatedJob
 from wfrun.engine.queues.easy import Easy
 
 BOUND = 0.95
-"""Fraction of the sampled waits that the upper bound covers: the quantile of BMBP in thesis section
+"""Share of the sampled waits that the upper bound covers: the quantile of BMBP in thesis section
 7.3.2."""
 _SAMPLES = 40
 """Number of samples for a short queue. The upper bound is then the second largest sample."""

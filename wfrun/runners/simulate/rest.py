@@ -1,4 +1,4 @@
-"""The done tasks of a run and the locations of their files, for a simulation of the rest of the
+"""The done tasks of a run and the places of their files, for a simulation of the rest of the
 run."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from wfrun.engine.events import ReusedTasks
 from wfrun.engine.model import ORIGIN, SiteSpec
 
 Reused = Sequence[tuple[ReusedTasks, ...]]
-"""For each workflow: the tasks that are done before a simulation begins."""
+"""The tasks of each workflow that are done before a simulation begins."""
 
 
 def done_of(state: RunState, sites: Sequence[SiteSpec]) -> Reused:

@@ -1,5 +1,5 @@
-"""Run directories of simulated runs, made by ``wfrun simulate --run-dir``. They are read like those
-of real runs, but cannot be resumed."""
+"""Run directories of simulated runs. ``wfrun simulate --run-dir`` makes them; they are read like
+those of real runs, but cannot be resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.simulate.simulation import Platform, begun
 
 GROUP_SIZE = 5000
-"""Minimum number of events in a commit."""
+"""Minimum number of events that are committed together."""
 
 
 def simulate_into(
@@ -63,7 +63,7 @@ class _GroupedLog:
         self.checkpoints: CheckpointWriter | None = None
 
     def append(self, events: Sequence[ev.Event]) -> None:
-        """Add events to the current group."""
+        """Add events to the next group."""
         self._store.append(events)
         self._events += len(events)
 
@@ -73,7 +73,7 @@ class _GroupedLog:
             self.flush()
 
     def flush(self, *, last: bool = False) -> None:
-        """Commit the current group, whatever its size. ``last``: no events follow."""
+        """Commit all uncommitted events. ``last``: no events follow."""
         self._store.commit()
         self._events = 0
         if self.checkpoints is not None:
@@ -93,7 +93,7 @@ def is_simulated(run: rundir.RunDir) -> bool:
 
 
 def refuse_simulated(run: rundir.RunDir, why: str) -> None:
-    """Raise InvalidError, with the reason ``why``, if a run was simulated."""
+    """Raise InvalidError, with the reason ``why``, for a simulated run."""
     if is_simulated(run):
         raise InvalidError(
             f"the run {run.name} was simulated: {why}",

@@ -1,4 +1,4 @@
-"""Simulates a run: the loop, the core and the policies of a real run, in virtual time."""
+"""One simulated run: the loop, the core and the policies of a real run, in virtual time."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, request_of
 
 _SCAVENGING_OBSERVE_S = 2.0
-"""Maximum interval between observations of a queue if ``scavenge`` is set, in seconds: the default
-of ``poll_min`` in catalogs."""
+"""Maximum interval between observations of a queue with ``scavenge``, in seconds: the default of
+``poll_min`` in catalogs."""
 
 Sharing = Literal["max-min", "serial"]
 
@@ -55,7 +55,7 @@ class Platform(msgspec.Struct, frozen=True):
     """Other users' jobs by site, in order of submission."""
     start_s: float = 0.0
     """Time at which the workflows are submitted, in seconds. Jobs of other users are submitted from
-    time 0 on, so that the queues are filled at ``start_s``."""
+    time 0, so that the queues are full at ``start_s``."""
     overheads: Overheads = Overheads()
     """Overheads of sites and links that a real run has measured."""
 
@@ -180,7 +180,7 @@ class Simulation:
         self._loop = Loop(self.core, log or _NoLog(), self.clock, dispatcher, observers)
 
     def begin(self, workflows: int, queues: tuple[tuple[int, ...], ...] = ()) -> None:
-        """Schedule the start of the run. ``workflows`` and ``queues`` are fields of
+        """Schedule the start of the run; ``workflows`` and ``queues`` are fields of
         `RunStarted`."""
         at_s, catalog = self._platform.start_s, self._catalog
         begun = ev.RunStarted(
@@ -227,8 +227,8 @@ def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherS
 
 
 def _with_backfills(catalog: Catalog, model: SiteModel) -> Catalog:
-    """The catalog with ``SiteSpec.backfills`` set for each site: False if the simulated queues are
-    FCFS, otherwise True."""
+    """The catalog, with ``SiteSpec.backfills`` of each site set: true unless the simulated queues
+    are FCFS."""
     backfills = model.lrm != Fcfs.name
     sites = (msgspec.structs.replace(spec, backfills=backfills) for spec in catalog.sites)
     return msgspec.structs.replace(catalog, sites=tuple(sites))
@@ -285,7 +285,7 @@ class SimulatedDispatch:
         """Time of the next call of ``_advance``; infinite if none is scheduled."""
         self._cancelled: set[act.CopyFile] = set()
         """Cancelled copies, whose end is not reported. Their bytes still use the link, because a
-        cancellation reaches the source only after a delay."""
+        cancellation reaches the source late."""
         self._is_scheduling = False
         """Whether a call of ``_schedule_advance`` is already scheduled at the current time."""
 
@@ -296,7 +296,7 @@ class SimulatedDispatch:
         """Do nothing."""
 
     def dispatch(self, action: act.Action) -> None:
-        """Carry out an action. Its results are scheduled on the clock."""
+        """Carry an action out; its results are scheduled on the clock."""
         if isinstance(action, act.CopyFile):
             self._copy(action)
         elif isinstance(action, act.CancelCopy):

@@ -1,4 +1,4 @@
-"""Explains why a simulated run did not finish."""
+"""Why a simulated run did not finish."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from wfrun.engine.core.state import RunState
 
 
 def why_unfinished(state: RunState) -> str | None:
-    """Describe in one line how many tasks a simulated run left undone, and why. None if it left no
-    task undone."""
+    """The number of tasks that a simulated run left undone, and the reason, in one line; None if no
+    task is left undone."""
     left = state.tasks - state.done - state.unneeded
     if not left:
         return None

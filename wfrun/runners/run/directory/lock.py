@@ -1,4 +1,4 @@
-"""The lock of a run. Only one engine drives a run at a time, on any host.
+"""The lock of a run: one engine drives it at a time, on whichever host.
 
 The engine locks the file ``lock`` twice: with flock(2), which excludes other engines, and with an
 open file description lock (fcntl(2), F_OFD_SETLK), which readers test without taking any lock, so
@@ -46,7 +46,7 @@ LOCK_WAIT_S = 0.5
 """Maximum time to wait for a lock, in seconds: on systems without open file description locks,
 readers hold the lock briefly."""
 MAX_BYTES = 4096
-"""Maximum number of bytes that are read from a lock file."""
+"""Maximum number of bytes read of a lock file."""
 _WHOLE_FILE = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 """The struct flock of fcntl(2) for a write lock on a whole file."""
 _HAS_OFD_LOCKS = hasattr(fcntl, "F_OFD_GETLK")
@@ -205,7 +205,7 @@ def _remove_unused(path: Path) -> None:
 
 
 def _is_file(fd: int, path: Path) -> bool:
-    """Whether ``path`` still leads to the open file."""
+    """Whether an open file is still the file of this path."""
     try:
         there, held = os.stat(path, follow_symlinks=False), os.fstat(fd)
     except FileNotFoundError:
@@ -242,7 +242,7 @@ def _content(path: Path) -> bytes:
 
 
 def driver(path: Path) -> str:
-    """Name the process that holds a lock file, for messages."""
+    """The process that holds a lock file, for messages."""
     holder = read_holder(path)
     if holder is not None:
         return str(holder)
@@ -257,7 +257,7 @@ def _is_here(holder: Holder) -> bool:
 
 def _refuse_living(path: Path, holder: Holder, dead_hosts: Collection[str]) -> None:
     """Raise InvalidError if ``holder``, the engine that the lock file names, may be alive. May wait
-    ``PATIENCE_S`` for a heartbeat. The holder may be alive although this process has the lock,
+    for a heartbeat for ``PATIENCE_S``. The holder may be alive although this process has the lock,
     because locks do not always reach other hosts."""
     here = identity()
     if _is_here(holder) or has_restarted(msgspec.to_builtins(holder), here):
@@ -359,5 +359,5 @@ def _is_fresh(path: Path, fd: int) -> bool:
 
 
 def uptime_s() -> float:
-    """Seconds since the machine booted, on Linux including time in suspension."""
+    """Seconds since the machine booted; on Linux including suspension."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,4 +1,4 @@
-"""The directory of a new run: makes and locks it, and removes it if the run does not start."""
+"""The directory of a new run: made, locked, and removed again if the run does not start."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _make_given(path: Path) -> bool:
 
 
 def _make_folder(path: Path, mode: int) -> bool:
-    """Make a directory durably, with its parents. Returns False if it already exists."""
+    """Make a directory durably, with its parents; returns False if there is one."""
     if not path.parent.is_dir():
         _make_folder(path.parent, _PARENT_MODE)
     try:

@@ -163,7 +163,7 @@ def names(runs: Sequence[RunDir]) -> list[str]:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a directory belongs to this user. Another user may have replaced the directory."""
+    """Whether a directory belongs to this user. Another user may have replaced the original one."""
     try:
         return path.stat().st_uid == os.geteuid()
     except OSError:

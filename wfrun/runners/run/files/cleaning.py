@@ -1,4 +1,4 @@
-"""Removes the files of a finished run from its sites."""
+"""Removes the files of a run that is done from its sites."""
 
 from __future__ import annotations
 

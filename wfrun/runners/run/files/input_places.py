@@ -92,7 +92,7 @@ class InputPlaces:
         return (InputSource(file.url),), file.sha256
 
     def _at_site(self, source: InputSource) -> InputSource | None:
-        """The place in the file system of a site of the run; None if the source is elsewhere."""
+        """A place in the file system of a site of the run; None for other places."""
         if source.site:
             return source if source.site in self._sites else None
         for site in self._sites.values():

@@ -1,5 +1,4 @@
-"""Locates files and programs that documents name, and makes the error messages for missing
-files."""
+"""Locates files and programs that documents name, and makes the messages for missing ones."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ def local_path(url: str) -> str | None:
 
 
 def is_program(path: Path) -> bool:
-    """Whether this is a file that the user may execute."""
+    """Whether this is a file that may be executed."""
     return path.is_file() and os.access(path, os.X_OK)
 
 
@@ -79,5 +78,5 @@ def missing_inputs(
 
 
 def folders(places: Iterable[Path]) -> str:
-    """Name folders by their absolute paths, for messages."""
+    """The absolute paths of folders, for messages."""
     return "in " + " and ".join(str(place.absolute()) for place in places)

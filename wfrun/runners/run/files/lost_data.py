@@ -1,6 +1,6 @@
 """Compares the log and exit records with the files in the stores of the sites.
 
-An exit record may survive a power loss while the outputs of its attempt do not, because no site
+An exit record may survive a power loss while the outputs of its attempt do not, because nobody
 waits until outputs are on the disk. So a success that is read from an exit record counts only once
 the outputs are found in the store. An end that a live launcher reports is not checked: while the
 launcher lives, its machine has lost nothing.
@@ -115,7 +115,7 @@ async def find_lost(
 
 
 def _lost_outputs(state: RunState, requests: AttemptRequests) -> list[tuple[int, int, int]]:
-    """The collected outputs that are missing or differ at ORIGIN."""
+    """The collected outputs that are missing at ORIGIN or differ."""
     origin = state.network.bit(ORIGIN)
     collected = [
         (w, file)

@@ -13,7 +13,7 @@ from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.files.stored_names import MAX_BASE_NAME, stored_name
 
 _MAX_SUFFIX = 60
-"""Maximum length of a task's id that is part of an output's name, in characters."""
+"""Maximum length of a task's id in the name of an output, in characters."""
 MAX_NAME_BYTES = 255
 """Maximum length of one part of a path on usual file systems, in bytes."""
 

@@ -1,4 +1,4 @@
-"""Removes files from the stores of sites during a run."""
+"""Removes files from the stores of sites while a run goes on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Removals:
         self._removing: list[frozenset[str]] = [frozenset() for _ in sites]
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
-        """Set after each request to a site, and then replaced by a new event."""
+        """Set after each request to a site, and then replaced."""
 
     def add(self, site: int, names: Sequence[str]) -> None:
         """Queue files for removal, given by their names in the store of the site."""
@@ -54,7 +54,7 @@ class Removals:
             await self._changed.wait()
 
     async def finish(self) -> None:
-        """Wait for all removals, for at most `END_S`."""
+        """Wait for the removals, at most `END_S`."""
         if self._workers:
             await asyncio.wait(list(self._workers.values()), timeout=END_S)
 

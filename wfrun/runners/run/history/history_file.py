@@ -1,7 +1,7 @@
 """The history file, in which the runs of a user share their measurements.
 
 It is one SQLite file, which several runs may use at once. It only improves predictions, fairness
-and choices of links. So a run that cannot use the file warns once, and continues without it.
+and choices of links. So a run that cannot use the file warns once, and goes on without it.
 """
 
 from __future__ import annotations
@@ -138,13 +138,13 @@ def history_file(
 
 
 def state_directory() -> Path:
-    """The directory of the user's files that do not belong to a single run, such as the history."""
+    """The directory of the user's files that belong to no single run, such as the history."""
     home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(home).expanduser() / "wfrun"
 
 
 def _make(path: Path) -> None:
-    """Make a history file that only its owner can read, if it is absent. Raises OSError."""
+    """Make a history file that nobody else can read, if it is absent. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         path.touch(0o600)  # its journal gets the same mode
@@ -166,8 +166,8 @@ def _open(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def _version_of(db: sqlite3.Connection) -> int:
-    """Version of the schema; 0 for an empty file and for a file without a version. Raises
-    HistoryError for a later version, or a database of another program."""
+    """Version of the schema; 0 for an empty file or one without a version. Raises HistoryError for
+    a later version and for a database of another program."""
     ((application,),) = db.execute("PRAGMA application_id")
     ((version,),) = db.execute("PRAGMA user_version")
     if application == APPLICATION_ID and version > VERSION:

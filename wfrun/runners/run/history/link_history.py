@@ -1,9 +1,9 @@
-"""History of links: the latest copies between any two places, from which latency and bandwidth are
+"""History of links: the latest copies between two places, from which latency and bandwidth are
 estimated.
 
-The copies are a table of the history file (`wfrun.runners.run.history.history_file`), one row per
-copy. So runs that end at the same time lose none of each other's copies. A place is named by user
-and host, because two catalogs may give different sites the same name.
+It is a table of the history file (`wfrun.runners.run.history.history_file`), with one row per copy.
+So runs that end at the same time lose none of each other's copies. Places are named by user and
+host, since two catalogs may give different sites the same name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wfrun.sites.transfers.relay.relayed_links import with_relayed_links
 ORIGIN_NAME = "origin"
 
 _MAX_ROWS = 20_000
-"""Maximum number of copies in the file; enough for some 600 links."""
+"""Maximum number of copies in the file, enough for some 600 links."""
 _VALUES = (1e-9, 1e15)
 """Minimum and maximum valid value of a copy: a latency in seconds, or a bandwidth in bytes per
 second. Rows with other values are damaged."""
@@ -193,7 +193,7 @@ def _is_sound(
 
 
 def _known(rows: Iterable[_Row]) -> dict[PlacePair, KnownLink]:
-    """Estimate the links from valid rows, which must be sorted by time, the latest first."""
+    """Estimate the links from valid rows, which are sorted by time, the latest first."""
     samples: defaultdict[PlacePair, list[LinkSample]] = defaultdict(list)
     methods: dict[PlacePair, str] = {}
     for source, destination, at_s, size_bytes, value, method in rows:

@@ -44,7 +44,7 @@ class SiteOverheads(msgspec.Struct, frozen=True):
 
 
 class Overheads(msgspec.Struct, frozen=True):
-    """Measured overheads by name of the site. A site without measurements has no entry."""
+    """Measured overheads by name of the site. Sites at which nothing was measured have no entry."""
 
     sites: dict[str, SiteOverheads] = {}
     links: tuple[LinkSpec, ...] = ()

@@ -1,6 +1,6 @@
 """History across runs: the latest run times of each class of tasks at each site, and the core
-seconds that owners have used. The same file (`wfrun.runners.run.history.history_file`) also has the
-history of links (`wfrun.runners.run.history.link_history`).
+seconds that owners have used. `wfrun.runners.run.history.link_history` keeps links in the same file
+(`wfrun.runners.run.history.history_file`).
 
 A class keeps the observations with the latest ends, and the file keeps the classes with the latest
 ends. Each observation has the key of its attempt. So the content depends only on which observations
@@ -46,14 +46,14 @@ WRITE_INTERVAL_S = 300.0
 this run then see these tasks, and a crash delays few observations until the run is resumed."""
 
 _MAX_AHEAD_S = 86_400.0
-"""Maximum time by which the end of an observation may lie in the future, in seconds. Later ends
-come from a wrong clock, and would stay the latest of their class for ever."""
+"""Maximum time by which the end of an observation may be later than now, in seconds. Later ends
+come from a wrong clock, and would remain the latest of their class for ever."""
 _MAX_BODY_BYTES = 100_000
 """Maximum size of the stored observations of a class, in bytes. Larger content is damaged: an
 observation takes some 80 bytes."""
 _MAX_CORES = 2**31
 _Row = tuple[float, float, str, float | None, float | None]
-"""Stored form of an `Observation`, with the same fields."""
+"""Stored form of an `Observation`."""
 _decode = msgspec.json.Decoder(list[_Row], strict=True).decode
 _encode = msgspec.json.encode
 
@@ -201,12 +201,12 @@ class Harvest(NamedTuple):
 
     classes: dict[StoredClass, list[Observation]]
     usage: list[tuple[str, str, float, float]]
-    """(run, owner, core seconds, time of the run's last event) for each owner."""
+    """(run, owner, core seconds, time of the run's last event) by owner."""
 
 
 def harvest_of(state: RunState) -> Harvest:
-    """The observations that a run has made until now at the sites of its catalog, and the core
-    seconds that its owners used in ended attempts."""
+    """The observations of a run until now at the sites of its catalog, and the core seconds that
+    its owners used in ended attempts."""
     places = {site.spec.name: place_of(site.spec) for site in state.sites}
     observed, usages = state.get(Observations).by_class, state.find(Usages)
     used_by = {} if usages is None else usages.by_owner
@@ -281,8 +281,8 @@ def _merge(db: sqlite3.Connection, kind: StoredClass, latest: Iterable[Observati
 
 
 async def keep_history(file: HistoryFile, state: RunState) -> None:
-    """Add the observations of a run to the history every `WRITE_INTERVAL_S`, until this task is
-    cancelled or the file cannot be used."""
+    """Add the observations of a run to the history every `WRITE_INTERVAL_S`, until cancelled, or
+    until the file cannot be used."""
     while not file.has_failed:
         await asyncio.sleep(WRITE_INTERVAL_S)
         # In a thread: another run may hold the file for some time.

@@ -25,7 +25,7 @@ from wfrun.parsers.atomic import write_file
 
 _LOGGER = logging.getLogger(__name__)
 INTERVAL_S = 15.0
-"""Interval between two writes of the file, in seconds: the usual scrape interval of Prometheus."""
+"""Interval between two writes, in seconds: the usual scrape interval of Prometheus."""
 FIRST_S = 1.0
 """Delay of the first write, in seconds."""
 
@@ -159,8 +159,7 @@ def check_metrics_file(settings: Settings) -> None:
 
 
 class MetricsFile:
-    """Writes the metrics file while an engine drives the run. Warns once if the file cannot be
-    written."""
+    """Writes the metrics file while a run is driven. If the file cannot be written, warns once."""
 
     def __init__(self, state: RunState, run: str) -> None:
         self._state, self._run = state, run

@@ -1,5 +1,4 @@
-"""Content of a notification: JSON for programs, environment variables for shell commands, and a
-line of text for people."""
+"""Content of a notification: JSON for programs, variables for shell commands, a line for people."""
 
 from __future__ import annotations
 
@@ -13,19 +12,19 @@ from wfrun.engine.explain.visible import message_block, name_line
 from wfrun.runners.run.directory.run_directory import RunDir
 
 VERSION = 1
-"""Version of the JSON format. A new member does not change the version."""
+"""Version of the JSON. An added member does not change the version."""
 MAX_REASON = 4000
 """Maximum length of a reason, in characters. Reasons may contain the output of tasks."""
 
 
 class Notice(NamedTuple):
-    """An occurrence that is reported to the user."""
+    """An occurrence of which the user is notified."""
 
     on: str
     """Kind of the occurrence, as in the option ``on``."""
     site: str | None
     reason: str
-    """Cause of the occurrence; may contain output of tasks and hosts."""
+    """Why this occurred; may contain output of tasks and hosts."""
     at_s: float
 
 

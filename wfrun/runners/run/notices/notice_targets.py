@@ -30,14 +30,14 @@ LIMIT_S = 30.0
 """Timeout of a notification, in seconds. The end of a run waits for notifications."""
 MAX_OUTPUT_BYTES = 1 << 16
 """Maximum size of the output of a notification, in bytes. A notification that writes more is
-killed."""
+ended."""
 _POLL_S = 0.1
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 def check_targets(settings: Settings) -> None:
-    """Raise InvalidError if a command or URL of the option ``on`` can never work."""
+    """Raise InvalidError for a command or URL of the option ``on`` that cannot work."""
     for name, target in settings.on.items():
         if "\0" in target:
             raise InvalidError(f"--on {name}: the command has a NUL character")
@@ -78,8 +78,8 @@ def _expanded(name: str, url: str) -> str:
 async def carry_out(
     target: str, payload: Mapping[str, Any], variables: Mapping[str, str], run: RunDir
 ) -> str:
-    """Run the command, or post the JSON to the URL. Returns the reason of a failure; empty if it
-    succeeds."""
+    """Run the command, or post to the URL. Returns the reason of a failure; empty after a
+    success."""
     try:
         said = json.dumps(payload, indent=2).encode() + b"\n"
         if _SCHEME.match(target):
@@ -124,7 +124,7 @@ async def _run(
 
 
 async def _until_end(process: asyncio.subprocess.Process, output: IO[bytes]) -> str:
-    """Wait for the end of a process. Returns the reason of a failure; empty if it succeeds."""
+    """Wait for the end of a process. Returns the reason of a failure; empty after a success."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + LIMIT_S
     waiter = asyncio.ensure_future(process.wait())

@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 LOOK_S = 0.5
 """Interval at which the notifier checks for logins and stalls, in seconds."""
 AT_ONCE = 4
-"""Maximum number of notifications that run at the same time."""
+"""Maximum number of notifications that are carried out at the same time."""
 MOVES = (
     ev.RunStarted, ev.RunResumed, ev.AttemptStarted, ev.AttemptEnded, ev.TransferEnded,
 )  # fmt: skip
@@ -109,7 +109,7 @@ class Notifier:
         await self.finish()
 
     async def close(self) -> None:
-        """Cancel the running notifications."""
+        """Cancel the notifications under way."""
         await end_tasks(list(self._begun.values()))
 
     def _login_changes(self) -> list[ev.Event]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 MAX_ANSWER_BYTES = 1 << 12
-"""Maximum number of bytes that are read from an answer."""
+"""Maximum number of bytes that are read of an answer."""
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -1,5 +1,5 @@
 """Keyword arguments of functions that take the options of a run. `wfrun.engine.settings.Settings`
-describes each option; ``make options`` writes this file."""
+describes each; ``make options`` writes this file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 
 
 class SimulateArguments(TypedDict, total=False):
-    """Options that all runs of an experiment share."""
+    """Options that the runs of an experiment have in common."""
 
     policy_options: Mapping[str, int | float | str]
     predictor: Literal["es", "rm", "sm", "last", "last2", "auto"]

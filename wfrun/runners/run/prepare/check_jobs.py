@@ -44,7 +44,7 @@ def check_jobs(read: ReadDocument, settings: Settings, *, timed: bool) -> None:
 
 def _check_malleable(read: ReadDocument) -> None:
     """Raise InvalidError, with the line, for a job that a run with ``--malleable`` cannot place: a
-    job with components, or a job with several sizes that is not malleable."""
+    job with components, or with several sizes but not malleable."""
     workflow = read.workflow
     for number in workflow.components:
         raise _refusal(

@@ -21,11 +21,11 @@ from wfrun.runners.run.prepare.resolve import ResolvedDocument
 from wfrun.runners.run.prepare.scavenging import check_bag
 
 MAX_MISSING = 200
-"""Maximum length of a warning about missing files, in characters."""
+"""Maximum number of characters of a warning about missing files."""
 
 
 class CheckedDocument(msgspec.Struct, frozen=True):
-    """A document that passed the checks, with warnings for the user."""
+    """A document that can be run."""
 
     workflow: Workflow
     warnings: tuple[str, ...]
@@ -166,7 +166,7 @@ def _check_fits(
 
 @contextmanager
 def _at_line_of(read: ReadDocument, task: Task) -> Iterator[None]:
-    """Add the line of a parallel job to an InvalidError that a check in this context raises."""
+    """Add the line of a parallel job to the error of a check."""
     try:
         yield
     except InvalidError as error:

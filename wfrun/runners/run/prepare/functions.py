@@ -38,13 +38,12 @@ _MAKE_NAMES = frozenset(
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call of a function. As an argument of another call it stands for the return value."""
+    """A call of a function. As an argument of another call, it stands for its return value."""
 
     id: str
     """Id of the task that makes the call."""
     file: str
-    """Name of the file with the return value as JSON. It is a final output if no other call uses
-    it."""
+    """Name of the file with its return value as JSON; a final output if no other call uses it."""
 
 
 def _module(module: object) -> Path:

@@ -13,7 +13,7 @@ from wfrun.parsers.syntax.limits import label_fault
 
 
 def check_owner(owner: str) -> None:
-    """Raise InvalidError if ``owner``, the value of ``--owner``, is not a valid name."""
+    """Raise InvalidError if the value of ``--owner`` is no valid name of an owner."""
     if fault := label_fault(owner) if owner.strip() else "is empty":
         raise InvalidError(f"the name {fault}", source="--owner")
 

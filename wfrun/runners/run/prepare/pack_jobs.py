@@ -30,7 +30,7 @@ from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec
 from wfrun.parsers.read import ReadDocument
 
 MIN_WALLTIME_S = 300.0
-"""Minimum walltime of an allocation, in seconds."""
+"""Minimum walltime of an allocation in seconds."""
 WALLTIME_RATIO = 2.0
 """Ratio of the requested walltime of an allocation to its planned time, because jobs may run longer
 than planned."""
@@ -112,7 +112,7 @@ def plan_packing(
 
 
 def packed_workflow(workflow: Workflow, plan: PackedPlan) -> Workflow:
-    """Return the workflow with the sizes, the order (as priorities) and the run times of a plan."""
+    """The workflow with the sizes, the order (as priorities) and the run times of a plan."""
     rank = {number: place for place, number in enumerate(plan.packing.order)}
     tasks = list(workflow.tasks)
     for number, task in enumerate(tasks):

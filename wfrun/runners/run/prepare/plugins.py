@@ -1,4 +1,4 @@
-"""Loads placement and selection policies, and preemption orders, from installed packages."""
+"""Loads placement and selection policies, and orders of preemption, from installed packages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def load_policies() -> None:
 
 
 def _place(error: Exception) -> tuple[str | None, int | None]:
-    """File and line at which an import failed, ignoring the frames of the import machinery. (None,
+    """File and line at which an import failed, without the frames of the import machinery. (None,
     None) if the module itself was not found."""
     if isinstance(error, SyntaxError):
         return error.filename, error.lineno

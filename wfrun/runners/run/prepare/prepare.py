@@ -96,7 +96,7 @@ def check_documents(
     needs_files: bool = True,
     as_jobs: bool = False,
 ) -> list[CheckedDocument]:
-    """Read, resolve and check documents for the sites of a run. Arguments and errors are as in
+    """Read, resolve and check documents for the sites of a run. Arguments and errors are those of
     `prepare`."""
     policy = placement_class(settings.policy)
     if template is not None:
@@ -167,7 +167,7 @@ def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: C
     workflow is a bag and the settings name no selection policy.
 
     With ``scavenge`` the settings are unchanged, because launchers pull tasks. Raises InvalidError
-    if the selection policy is unknown, or if the sites have too few cores for a task and its
+    for an unknown selection policy, and if the sites have too few cores for a task and its
     replicas.
     """
     if settings.scavenge:

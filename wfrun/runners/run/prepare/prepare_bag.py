@@ -133,7 +133,7 @@ def _programs(bag: Bag) -> Iterator[str]:
 
 
 def _carried(bag: Bag, path: str) -> Bag:
-    """Add the program at ``path`` to the inputs, in its own folder in the sandbox."""
+    """Add the program to the inputs, in a folder of its own in the sandbox."""
     name = f".wfrun-1/{os.path.basename(path)}"
     program = BagFile(name, path, executable=True)
     return replace(bag, executable=f"./{name}", inputs=(*bag.inputs, program))

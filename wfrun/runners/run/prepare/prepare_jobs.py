@@ -1,4 +1,4 @@
-"""The steps of `wfrun jobs` before `prepare`: read the jobs, and let sites run each job as a batch
+"""What `wfrun jobs` does before `prepare`: read the jobs, and let sites run each job as a batch
 job."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class JobDocuments(msgspec.Struct, frozen=True):
     """Remarks on lines of workload logs that were corrected or dropped."""
 
     def in_order(self) -> JobDocuments:
-        """Return the same jobs in the order of their submission."""
+        """These jobs in the order of submission."""
         order = sorted(range(len(self.read)), key=self.arrivals_s.__getitem__)
         read = [self.read[number] for number in order]
         return JobDocuments(read, [self.arrivals_s[number] for number in order], self.remarks)
@@ -93,8 +93,8 @@ def read_job_documents(
 def _made(
     path: Path, content: DocumentContent, found: DocumentFormat, *, together: bool
 ) -> list[tuple[Workflow, Mapping[str, int]]]:
-    """Return the jobs of a document of the format ``found``, and their lines. If the document is
-    clearly of another format, the error names the command that runs it."""
+    """The jobs of a document of the format ``found``, and their lines. If the document is clearly
+    of another format, the error names the command that runs it."""
     try:
         return make_jobs(path, found.load(), together=together)
     except InvalidError:
@@ -108,8 +108,8 @@ def _made(
 
 
 def _is_for_run(content: DocumentContent) -> bool:
-    """Whether a document without jobs is clearly of another format. YAML formats share keys, so
-    that only keys that no document of jobs has identify them."""
+    """Whether a document that does not hold jobs is clearly of another format. YAML formats share
+    keys, so only keys that no document of jobs has identify them."""
     shared = [each.suffixes for each in formats_of("jobs")]
     others = [each for each in FORMATS if each.holds != "jobs" and each.suffixes not in shared]
     return has_key(b"pegasus", b"bags?")(content) or any(o.recognize(content) for o in others)

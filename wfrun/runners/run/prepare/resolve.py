@@ -34,7 +34,7 @@ class ResolvedDocument(msgspec.Struct, frozen=True):
     """A document whose files and programs are found."""
 
     read: ReadDocument
-    """The document as written, with the run times that it states."""
+    """The document as it is written, with the run times that it states."""
     workflow: Workflow
     fault: str | None = None
     """Message about missing files, if the run does not need files; the workflow is then as written.
@@ -92,7 +92,7 @@ def _check_outputs(workflow: Workflow) -> None:
     """Raise InvalidError if a final output has the name of a folder that contains another final
     output.
 
-    All final outputs are collected in one folder, where each of these two would replace the other.
+    All final outputs are collected into one folder, where one of the two would replace the other.
     """
     names = {file.url or file.name: file for file in workflow.files if file.collect}
     for name, file in names.items():
@@ -200,7 +200,7 @@ def _missing_executables(missing: dict[str, list[Task]], source: str, folder: Pa
 
 
 def _carry(task: Task, executable: str, carried: dict[str, int], files: list[File]) -> Task:
-    """Add the program of a task to its inputs, in its own folder in the sandbox."""
+    """Add the program to the inputs of a task, in a folder of its own in the sandbox."""
     if executable not in carried:
         carried[executable] = len(files)
         name = f".wfrun-{len(carried)}/{os.path.basename(executable)}"
@@ -211,7 +211,7 @@ def _carry(task: Task, executable: str, carried: dict[str, int], files: list[Fil
 
 
 def _resolve(executable: str, path: str | None, folder: Path, *, elsewhere: bool) -> str | None:
-    """The executable as argv[0] of the task; None if there is no such program."""
+    """The executable as the task's argv[0]; None if there is no such program."""
     if executable.startswith("./"):
         return executable  # one of the task's inputs
     if elsewhere and not _is_own(executable, folder):

@@ -61,8 +61,8 @@ def scaled(workflow: Workflow, settings: Settings) -> Workflow:
 
 
 def without_containers(workflow: Workflow) -> Workflow:
-    """Return the workflow without container requests, for simulations. A simulated site need not
-    exist, so that it is unknown whether it can run containers."""
+    """The workflow without container requests, for simulations. A simulated site need not exist, so
+    whether it can run containers is unknown."""
     bag = workflow.bag
     if bag is not None:
         bare = replace(bag.resources, container=None)
@@ -79,8 +79,7 @@ def _emulated_request(asked: Resources) -> Resources:
 
 
 def _scaled_size(size_bytes: int | None, settings: Settings) -> int:
-    """The scaled size in bytes, at most `MAX_BYTES`, the maximum that fits into 64 bits. 0 if the
-    size is unknown."""
+    """The scaled size in bytes, at most `MAX_BYTES`, which 64 bits hold; 0 if unknown."""
     return min(round((size_bytes or 0) * settings.size_scale), MAX_BYTES)
 
 

@@ -18,8 +18,8 @@ from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.settings import Settings
 
 MAX_WALLTIME_S = 3600.0
-"""Maximum walltime of launchers, in seconds, at a site whose entry has no ``launchers``. Short jobs
-start sooner."""
+"""Maximum walltime of the launchers of a site whose entry has no ``launchers``, in seconds. Short
+jobs start sooner."""
 
 
 def scavengeable(catalog: Catalog, *, simulated: bool = False) -> Catalog:

@@ -1,1 +1,1 @@
-"""Reuse of tasks that earlier runs did in a new run, with their outputs."""
+"""Reuse: tasks of a new run that earlier runs did, and the outputs of these tasks."""

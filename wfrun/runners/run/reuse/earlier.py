@@ -44,9 +44,9 @@ class KeptFile(NamedTuple):
 
     size_bytes: int
     path: str
-    """Path on this machine, or name in the store of ``site`` if ``site`` is set."""
+    """Path on this machine, or name in the store of ``site``."""
     site: SiteSpec | None
-    """The site that has the file; None: this machine."""
+    """The site that has it; None: this machine."""
     directory: str
     """Name of the earlier run's directory at ``site``; empty for a file on this machine."""
     is_final: bool
@@ -56,7 +56,7 @@ class KeptFile(NamedTuple):
 
 
 class EarlierRun:
-    """An earlier run that may still be incomplete, with its state."""
+    """An earlier run, ended or interrupted, with its state."""
 
     def __init__(self, run: RunDir, record: Record, state: RunState) -> None:
         self.run, self.record, self.state = run, record, state

@@ -29,8 +29,8 @@ _DIGEST_BYTES = 16
 
 
 class Identity(msgspec.Struct, frozen=True, array_like=True):
-    """Identity of a file or directory at one time. The identity of a directory is computed from
-    those of its members."""
+    """Identity of a file or directory at one time. The identity of a directory combines those of
+    its members."""
 
     size_bytes: int
     changed_ns: int
@@ -48,7 +48,7 @@ class Record(msgspec.Struct, frozen=True):
     """Names of the run's workflows."""
     documents: Mapping[str, Identity] = {}
     files: Mapping[str, Identity] = {}
-    """Identities of initial inputs and programs."""
+    """Initial inputs and programs."""
     programs: Mapping[str, str] = {}
     """Paths of programs on the submit host, by `wfrun.runners.run.reuse.keys.program_of`."""
 
@@ -58,14 +58,15 @@ class Identifier:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int, int], bytes] = {}
-        """Digests by path, size, time of change and inode; empty if the content was not read."""
+        """Digests by path, size, time of change and inode; empty for a file that was not
+        read."""
         self._sizes: set[int] = set()
         """Sizes of the files with a known digest. A file of another size equals none of them, and
         need not be hashed."""
         self._left_bytes = MAX_HASHED_BYTES
 
     def add(self, record: Record) -> None:
-        """Add the files of an earlier run, whose digests are then not computed again."""
+        """Add the files of an earlier run, whose digests need not be computed again."""
         for path, identity in record.files.items():
             self._add(path, identity)
 
@@ -76,8 +77,8 @@ class Identifier:
             self._sizes.add(identity.size_bytes)
 
     def token(self, path: str, identity: Identity) -> bytes:
-        """Return a token of the content of a file: its digest if known, otherwise its path, size,
-        time of change and inode. Files whose contents are known to be equal have equal tokens."""
+        """Token of the content of a file: its digest if it is known, otherwise path, size, time of
+        change and inode. Files whose contents are known to be equal have equal tokens."""
         key = (path, identity.size_bytes, identity.changed_ns, identity.inode)
         digest = identity.digest or self._known.get(key, b"")
         return digest or msgspec.msgpack.encode(key)
@@ -128,7 +129,8 @@ def identify_all(
 
 
 def _is_text(path: str) -> bool:
-    """Whether the file system and the log can hold a path: it has no NUL, and is valid UTF-8."""
+    """Whether the file system and the log can hold a path: it has no NUL, and no byte that is not
+    UTF-8."""
     return "\0" not in path and os.fsencode(path).decode(errors="ignore") == path
 
 
@@ -142,8 +144,8 @@ def changed_documents(record: Record) -> list[str]:
 
 
 def digest_of(path: str) -> bytes:
-    """Digest of the content of a file, or of the names and contents of all files in a directory.
-    Raises OSError."""
+    """Digest of the content of a file, or of the names and contents in a directory. Raises
+    OSError."""
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     if not os.path.isdir(path):
         # A pipe would be waited for, and a device may have no end.

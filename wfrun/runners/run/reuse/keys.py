@@ -29,8 +29,8 @@ _CARRIED = ".wfrun-"
 
 
 def make_record(workflows: Sequence[Workflow], catalog: Catalog, identifier: Identifier) -> Record:
-    """Identify all files that a run reads on the submit host. Raises InfeasibleError if a file
-    cannot be read."""
+    """Identify all files that a run reads on the submit host. Raises InfeasibleError for a file
+    that cannot be read."""
     paths = [path for w in workflows for path in _input_paths(w)][:MAX_FILES]
     programs: dict[str, str] = {}
     # At a cluster a program is looked up when its task starts, so only its name is known here.
@@ -51,7 +51,7 @@ def make_record(workflows: Sequence[Workflow], catalog: Catalog, identifier: Ide
 
 
 def _input_paths(workflow: Workflow) -> Iterator[str]:
-    """Yield the paths of the initial inputs of a workflow."""
+    """The paths of the initial inputs."""
     files = workflow.files
     count = files.input_count if isinstance(files, BagFiles) else len(files)
     for number in range(min(count, MAX_FILES) if workflow.bag is not None else count):
@@ -61,7 +61,7 @@ def _input_paths(workflow: Workflow) -> Iterator[str]:
 
 
 def _distinct_programs(workflow: Workflow) -> Iterable[Task]:
-    """Some tasks of a workflow that include every program of the workflow."""
+    """Tasks that together have all programs of a workflow."""
     if workflow.bag is not None and "{" not in workflow.bag.executable:
         return workflow.tasks[:1]
     return workflow.tasks
@@ -128,10 +128,10 @@ class _Contents:
             path: identifier.token(path, identity) for path, identity in record.files.items()
         }
         self._unknown = secrets.token_bytes(16)
-        """Token of inputs without identity. It equals no token of another run."""
+        """Token of inputs that were not identified. It equals no token of another run."""
 
     def facts(self, task: Task) -> tuple[object, ...]:
-        """Return what determines what a task computes, except its predecessors."""
+        """All that determines what a task computes, except its predecessors."""
         files = self._workflow.files
         inputs = {files[file].name: self._input(file) for file in task.inputs}
         program = self._program(task, inputs)

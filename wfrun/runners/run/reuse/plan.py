@@ -1,4 +1,4 @@
-"""Chooses which tasks of a new run are reused from earlier runs, and finds their outputs."""
+"""Chooses the tasks of a new run that are reused, and finds their outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Source = tuple[EarlierRun, int, int]
 
 
 class ReusableTasks:
-    """The tasks of one workflow of a new run that earlier runs did."""
+    """The tasks of one workflow that earlier runs did."""
 
     def __init__(self, workflow: Workflow, sites: Sequence[SiteSpec]) -> None:
         self.workflow = workflow
@@ -79,7 +79,7 @@ class ReusableTasks:
         self.reused = reused
 
     def _is_gone(self, task: int, file: int, missing: Collection[int]) -> bool:
-        """Whether the earlier task wrote an output that no longer exists anywhere."""
+        """Whether the earlier task wrote an output that no place has any more."""
         if not self.was_written(task, file):
             return False
         return file in missing or self.kept(task, file) is None
@@ -148,16 +148,16 @@ class Reuse:
         return sum(len(tasks.reused) for tasks in self.workflows)
 
     def by_run(self) -> Counter[str]:
-        """Number of reused tasks of each earlier run, by the run's directory."""
+        """Number of reused tasks by the directory of the earlier run."""
         return Counter(
             str(run.run.path) for tasks in self.workflows for run, _, _ in tasks.reused.values()
         )
 
 
 def plan_reuse(plan: Plan, choice: str) -> Reuse:
-    """Find the tasks of a new run that earlier runs did. ``choice`` is the value of ``--reuse``.
-    Connects to no site. Raises InvalidError if a named run cannot be reused, and InfeasibleError if
-    an input cannot be read."""
+    """Find the tasks of a new run that earlier runs did; ``choice`` is the value of ``--reuse``.
+    Connects to no site. Raises InvalidError for a named run that cannot be reused, and
+    InfeasibleError for an input that cannot be read."""
     tasks = [ReusableTasks(workflow, plan.catalog.sites) for workflow in plan.workflows]
     identifier = Identifier()
     runs: list[EarlierRun] = []

@@ -1,4 +1,4 @@
-"""Explains why tasks of a new run are not reused."""
+"""Why the tasks of a new run are not reused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wfrun.runners.run.reuse.plan import ReusableTasks, Reuse
 
 
 class RerunReason(NamedTuple):
-    """The reason why a task runs instead of being reused."""
+    """Why a task runs and is not reused."""
 
     task: str
     """Id of the task."""
@@ -20,7 +20,7 @@ class RerunReason(NamedTuple):
 
 
 def reasons(reuse: Reuse) -> Iterator[RerunReason]:
-    """Yield the reason for each task that runs although the user asked for reuse."""
+    """Yield the reason for each task that runs although the user asked to reuse earlier runs."""
     for tasks in reuse.workflows:
         yield from _Reasons(reuse, tasks).all()
 

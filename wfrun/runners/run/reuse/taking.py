@@ -89,8 +89,8 @@ async def _take_over(
 def _take_here(
     files: Mapping[int, KeptFile], targets: Mapping[int, Path], run: RunDir
 ) -> list[int]:
-    """Link or copy files on this machine. Returns the files that were found. Raises InfeasibleError
-    if a file cannot be written."""
+    """Link or copy files of this machine. Returns the files that were found. Raises InfeasibleError
+    if one cannot be written."""
     done = []
     folders: set[Path] = set()
     for file, kept in files.items():
@@ -170,7 +170,7 @@ async def _take_at(
 
 
 def _records(tasks: ReusableTasks, places: Mapping[int, int]) -> Iterator[ReusedTasks]:
-    """Yield the reused tasks of a workflow, grouped by earlier run."""
+    """The reused tasks of a workflow, by earlier run."""
     by_run: dict[str, list[int]] = {}
     for task, (run, _, _) in sorted(tasks.reused.items()):
         by_run.setdefault(str(run.run.path.absolute()), []).append(task)

@@ -1,5 +1,4 @@
-"""Makes the sites of a catalog and the transfer between them, and asks the user the questions of
-logins."""
+"""Makes the sites of a catalog and the transfer between them, and asks the user at logins."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from wfrun.sites.transfers.urls.url_inputs import UrlInputs
 
 _TERMINAL = asyncio.Lock()
-"""Held while a site asks the user, so that sites that are opened concurrently ask one after
+"""Held while one site asks the user, so that sites that are opened together ask one after
 another."""
 
 
@@ -130,7 +129,7 @@ def terminal_prompter() -> Prompter | None:
 
 
 async def _ask_at_terminal(about: str, questions: Sequence[tuple[str, bool]]) -> list[str]:
-    """Ask the user the questions of a login at the terminal. Returns the answers."""
+    """The user's answers to the questions of a login."""
 
     def ask() -> list[str]:
         print(message_block(about), file=sys.stderr)

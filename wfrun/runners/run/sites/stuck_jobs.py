@@ -1,4 +1,4 @@
-"""Warns of batch jobs that stay in a cluster's queue after the run although none of their tasks is
+"""Warns of batch jobs that stay in a cluster's queue after the run, with none of their tasks
 left."""
 
 from __future__ import annotations

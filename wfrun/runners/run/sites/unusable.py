@@ -1,4 +1,4 @@
-"""The error of a run whose sites cannot be used. It names the lines of the catalog."""
+"""The error of a run whose sites cannot be used, with the lines of the catalog."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def raise_unusable(
 
 
 def _located(error: InfeasibleError, name: str, catalog: Catalog | None) -> InfeasibleError:
-    """The error with the name of its site and the line of the catalog."""
+    """The error with the name of its site, and its line of the catalog."""
     message, source, line = error.message, error.source, error.line
     if not message.startswith("site "):
         message = f"site {name}: {message}"

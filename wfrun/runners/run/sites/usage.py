@@ -14,15 +14,14 @@ from wfrun.sites.remote.host import AgentCounts
 
 _LOGGER = logging.getLogger(__name__)
 EVERY_S = 60.0
-"""Interval between two reports, in seconds."""
+"""Interval between two counts, in seconds."""
 ANSWER_S = 5.0
 """Timeout of the request for the counts of a site, in seconds."""
 _NOTHING = AgentCounts(commands={}, cpu_s=0.0, agents=0)
 
 
 class HeadNodeUsage:
-    """Counts connections, commands and CPU time by site. ``connections`` are given by site
-    number."""
+    """Counts connections, commands and CPU time by site. Connections are given by site number."""
 
     def __init__(self, connections: Mapping[int, Connection], now: Callable[[], float]) -> None:
         self._connections = connections

@@ -37,11 +37,11 @@ from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.runners.run.store.log_errors import replay
 
 MIN_EVENTS = 20_000
-"""Minimum number of events between two checkpoints. Their replay takes a quarter of a second."""
+"""Minimum number of events between two checkpoints; to replay them takes a quarter of a second."""
 SHARE = 0.04
-"""Maximum fraction of a run's time that the engine spends on writing checkpoints. Writing a
-checkpoint of a million tasks takes 0.07 s (a bag) to 0.3 s. At 0.3 s this fraction, and not
-MIN_EVENTS, determines the interval if the run has more than 2,700 events per second."""
+"""Maximum share of a run's time that the engine spends on writing checkpoints. Writing a checkpoint
+of a million tasks takes 0.07 s (a bag) to 0.3 s. At 0.3 s this share, and not MIN_EVENTS,
+determines the interval if the run has more than 2,700 events per second."""
 BYTES_PER_EVENT = 5
 """Maximum total size of all checkpoints except the last, in bytes per event of the log: a quarter
 of the size of the events."""
@@ -191,8 +191,8 @@ def _mac(key: bytes, seq: int, content: bytes) -> bytes:
 
 
 def _key(*, make: bool) -> bytes | None:
-    """The key of this user; None if there is no key, or if others may read it. ``make``: make a key
-    if there is none."""
+    """The key of this user; None if there is none, or if others may read it. ``make``: make a key
+    if it is absent."""
     path = state_directory() / KEY_NAME
     with contextlib.suppress(OSError):
         if make and not path.exists():
@@ -209,8 +209,8 @@ def _key(*, make: bool) -> bytes | None:
 
 @lru_cache(maxsize=1)
 def _stamp() -> str:
-    """Identity of the code that interprets events. The version of wfrun is not enough, because it
-    stays the same during development."""
+    """Identity of the code that interprets events. The version does not suffice: it stays the same
+    during development."""
     folder = Path(wfrun.engine.__file__).parent
     found = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
-"""Maximum number of events in a row, because SQLite and the engine hold copies of a row in
-memory."""
+"""Maximum number of events in a row: SQLite and the engine hold copies of a row in memory."""
 ROW_BYTES = 256 << 20
 """Maximum size of a row that a reader accepts, packed or unpacked, in bytes. 5,000 events take
 about a megabyte."""
@@ -77,8 +76,8 @@ _COLUMNS = {
 
 
 def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
-    """Return the digest of a workflow, and its stored form. A bag is stored as its template and
-    parameters; `Store.workflows` expands it."""
+    """The digest of a workflow, and its stored form. A bag is stored as its template and
+    parameters, from which `Store.workflows` expands it."""
     if workflow.bag is not None:
         workflow = msgspec.structs.replace(workflow, tasks=[], files=[], parents=[])
     body = msgspec.msgpack.encode(workflow)
@@ -90,7 +89,7 @@ def _digest(body: bytes) -> str:
 
 
 def digest_of(workflow: Workflow) -> str:
-    """The digest by which events refer to a workflow."""
+    """The digest by which events name a workflow."""
     if _is_large(workflow):
         return _digest(divide(workflow, _digest))
     return encode_workflow(workflow)[0]
@@ -136,7 +135,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _is_still(path: Path, found: os.stat_result | None) -> bool:
-    """Whether the path still leads to the file with the status ``found``."""
+    """Whether the file with the status ``found`` is still at its path."""
     try:
         return found is not None and os.path.samestat(found, os.lstat(path))
     except OSError:
@@ -238,7 +237,7 @@ class Store:
         return True
 
     def put_workflows(self, workflows: Iterable[Workflow]) -> list[str]:
-        """Store workflows durably. Returns their digests, by which events refer to them."""
+        """Store workflows durably. Returns their digests, by which events name them."""
         digests = []
         with self._errors():
             self._db.execute("BEGIN")
@@ -289,7 +288,7 @@ class Store:
         return workflows
 
     def _workflow(self, digest: str, *, lazily: bool) -> Workflow:
-        """Read the stored workflow with this digest. Raises InvalidError if there is none."""
+        """One stored workflow. Raises InvalidError if there is none of this digest."""
         with self._errors():
             query = "SELECT body FROM documents WHERE digest = ?"
             found = self._db.execute(query, (digest,)).fetchone()
@@ -309,7 +308,7 @@ class Store:
         return workflow if workflow.bag is None else expand(workflow.bag)
 
     def put_record(self, record: Record) -> None:
-        """Store durably the record of the files that the run reads on the submit host."""
+        """Store the record of the files that the run reads on the submit host, durably."""
         with self._errors():
             self._db.execute(_RECORDS)
             body = msgspec.msgpack.encode(record)
@@ -332,8 +331,8 @@ class Store:
             return msgspec.msgpack.decode(found[1], type=Record)
 
     def checkpoint_sizes(self) -> list[tuple[int, int]]:
-        """(number of events before it, size in bytes) of each stored checkpoint, in ascending
-        order."""
+        """(number of events before it, size in bytes) of each stored checkpoint, in ascending order
+        of the number."""
         with self._errors():
             if not self._has_table("checkpoints"):
                 return []
@@ -342,8 +341,8 @@ class Store:
 
     def put_checkpoint(self, wfrun: str, body: bytes, surplus: Sequence[int] = ()) -> None:
         """Store ``body``, the checkpoint after all events so far. ``wfrun`` identifies the code
-        that made it. Removes the checkpoints ``surplus``, each identified by the number of events
-        before it."""
+        that made it. Removes the ``surplus`` checkpoints, each given by the number of events before
+        it."""
         if self.before_commit is not None:
             self.before_commit()
         with self._errors():
@@ -500,7 +499,7 @@ class Store:
             seq = row[0]
 
     def has_events(self) -> bool:
-        """Whether the log has an event, which means that the run has started."""
+        """Whether the log has an event, that is, whether the run has started."""
         with self._errors():
             return (
                 self._has_tables()

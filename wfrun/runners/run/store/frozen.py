@@ -30,16 +30,17 @@ _OTHERS: dict[str, Any] = {
         bytearray, bytes, list, dict, tuple,
     )
 }  # fmt: skip
-"""Classes outside the engine that a state may contain, by name."""
+"""Classes outside of the engine that a state may hold, by name."""
 
 
 def _document(digest: str) -> NoReturn:
-    """Stand for a document in the pickle. `thaw` replaces it by the document."""
+    """Placeholder of a document in the pickle, which `thaw` replaces by the document."""
     raise pickle.UnpicklingError(f"{digest}: read in `thaw`")
 
 
 def _all_documents() -> NoReturn:
-    """Stand for the mapping of documents in the pickle. `thaw` replaces it by its argument."""
+    """Placeholder of the mapping of documents in the pickle, which `thaw` replaces by its
+    argument."""
     raise pickle.UnpicklingError("documents are read in `thaw`")
 
 
@@ -61,7 +62,7 @@ def freeze(core: Core) -> bytes:
 
 
 def _without_children(w: WorkflowState) -> Any:
-    """The pickled form of a workflow's state, without ``children``, which is computed from the
+    """The pickled form of the state of a workflow, without ``children``, which follow from the
     document."""
     reduced: Any = w.__reduce_ex__(5)
     call, arguments, (_, slots), *_ = reduced
@@ -69,8 +70,8 @@ def _without_children(w: WorkflowState) -> Any:
 
 
 class _Thawer(pickle.Unpickler):
-    """Unpickler that makes only objects of the engine and of a few standard classes, so that the
-    bytes cannot run code."""
+    """Unpickler that makes only objects of the engine and of a few collections, so that no bytes
+    can run code."""
 
     def __init__(self, body: bytes, documents: Mapping[str, Workflow]) -> None:
         super().__init__(io.BytesIO(body))
@@ -94,8 +95,8 @@ class _Thawer(pickle.Unpickler):
 
 
 def thaw(body: bytes, documents: Mapping[str, Workflow]) -> Core:
-    """Restore a core from the bytes that `freeze` returned. Raises what pickle raises if this
-    version of `freeze` did not make the bytes."""
+    """Restore a core from the bytes of `freeze`. Raises what pickle raises for bytes that `freeze`
+    of this version has not made."""
     run = _Thawer(body, documents).load()
     if not isinstance(run, Run):
         raise pickle.UnpicklingError("it holds no run")

@@ -23,8 +23,8 @@ _PASSING = (
     "interrupted",
     "locking protocol",
 )
-"""Substrings of SQLite's messages for errors that do not mean damage of the file. Python 3.10 has
-no error codes. Source: sqlite3ErrStr, SQLite 3.40."""
+"""Parts of SQLite's messages for errors that do not mean damage of the file. Python 3.10 has no
+error codes. Source: sqlite3ErrStr, SQLite 3.40."""
 _DAMAGED_HINT = (
     "wfrun has changed nothing in it. Restore it from a backup or a snapshot of the file system; "
     "the outputs collected so far are in outputs/"
@@ -127,7 +127,7 @@ class LogErrors:
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether SQLite finds no damage in a file. True also if the file cannot be checked now."""
+    """Whether SQLite finds no damage in a file; True also if this cannot be determined now."""
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
         try:

@@ -23,8 +23,8 @@ DICTIONARY = (
     b'"sizes":[],"digests":[],"message":null,"packed":null}}\n'
     b'{"event":"attempt-placed","at_s":17,"key":"r.0.1.1","workflow":0,"task":1,"site":0}\n'
 )
-"""Preset dictionary of the compression. It is part of the format: a log can only be read with the
-dictionary with which it was written."""
+"""Dictionary of the compression. It is a part of the format: a log is read with the dictionary with
+which it was written."""
 
 
 def packed(lines: bytes) -> bytes:

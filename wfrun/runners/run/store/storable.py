@@ -1,4 +1,4 @@
-"""Escapes undecodable bytes in events, because the log and ``--json`` are UTF-8."""
+"""Escapes undecodable bytes in events, since the log and ``--json`` are UTF-8."""
 
 from __future__ import annotations
 

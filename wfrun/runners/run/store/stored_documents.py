@@ -17,8 +17,8 @@ import msgspec
 from wfrun.engine.model import File, Task, Workflow
 
 MIN_TASKS = 20_000
-"""Minimum number of tasks of a workflow that is divided. Reading a smaller workflow takes less than
-0.1 s."""
+"""Minimum number of tasks of a workflow that is divided. Reading a smaller one takes less than 0.1
+s."""
 PART_LENGTH = 2000
 MAX_PARTS = 50
 """Maximum number of parts of a sequence that a reader keeps in memory, so that reading all tasks of
@@ -26,7 +26,7 @@ a large workflow takes little memory."""
 
 T = TypeVar("T")
 ReadPart = Callable[[str], bytes]
-"""Returns the part with the given digest."""
+"""Returns the part that has the given digest."""
 Links = tuple[int, ...]
 
 
@@ -127,7 +127,7 @@ class StoredParents(StoredSequence[Links]):
 
 
 def on_demand(body: bytes, read: ReadPart) -> Workflow:
-    """The workflow of a divided document. Its parts are read when they are needed."""
+    """The workflow of a divided document, whose parts are read when they are needed."""
     divided = msgspec.msgpack.decode(body, type=Divided)
     parents = StoredParents(divided.parents, Links, read)
     parents.children = StoredSequence(divided.children, Links, read)
@@ -140,7 +140,7 @@ def on_demand(body: bytes, read: ReadPart) -> Workflow:
 
 
 def whole(body: bytes, read: ReadPart) -> Workflow:
-    """The workflow of a divided document, with all parts read."""
+    """The workflow of a divided document, with all parts."""
     found = on_demand(body, read)
     return msgspec.structs.replace(
         found, tasks=list(found.tasks), files=list(found.files), parents=list(found.parents)

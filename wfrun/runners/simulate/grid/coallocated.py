@@ -23,7 +23,7 @@ from wfrun.engine.jobs.coallocation import (
 
 
 class CoallocatedJob(NamedTuple):
-    """A simulated job."""
+    """A job of a simulation."""
 
     arrival_s: float
     request: PlacementRequest

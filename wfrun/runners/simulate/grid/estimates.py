@@ -54,7 +54,7 @@ class _Open(msgspec.Struct, gc=False):
     length_s: float
     submitted_s: float
     wait_s: float = 0.0
-    """Wait in seconds: actual for a started job, planned for a waiting job."""
+    """Actual wait of a started job, planned wait of a waiting job, in seconds."""
 
 
 class LrmEstimates:
@@ -65,7 +65,7 @@ class LrmEstimates:
     """
 
     def __init__(self, lrm: Lrm, *, remembers: bool = False) -> None:
-        """``remembers``: the sums still include jobs that have ended."""
+        """``remembers``: whether ended jobs still count in the sums."""
         self._lrm = lrm
         self._remembers = remembers
         self._open: dict[int, _Open] = {}
@@ -98,7 +98,7 @@ class LrmEstimates:
             self._sums.remove(one.cores, one.length_s, one.submitted_s, one.wait_s)
 
     def correct(self) -> None:
-        """Do nothing, because an LRM does not change requested run times."""
+        """Do nothing: an LRM does not change requests."""
 
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
         return self._lrm.estimate_start_s(cores, length_s, now_s)
@@ -126,7 +126,7 @@ class LrmEstimates:
         return self._overdue.work(now_s)
 
     def _starts(self, job: _Open, start_s: float) -> None:
-        """Set the actual or planned start of a job."""
+        """Note the actual or planned start of a job."""
         wait_s = start_s - job.submitted_s
         self._sums.wait(job.cores, job.length_s, wait_s - job.wait_s)
         job.wait_s = wait_s

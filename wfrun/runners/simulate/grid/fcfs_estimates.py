@@ -41,7 +41,7 @@ class FcfsEstimates:
         self._expected_s = expected_s
         self._kinds = kinds
         self._cores: dict[int, int] = {}
-        """Cores of each open job."""
+        """Cores of all open jobs."""
         self._lengths_s: dict[int, float] = {}
         """Expected run time of each open job, in seconds."""
         self._submitted_s: dict[int, float] = {}
@@ -49,7 +49,7 @@ class FcfsEstimates:
         """Waiting jobs, in the order of the queue."""
         self._started_s: dict[int, float] = {}
         self._planned_s: dict[int, float] = {}
-        """Start of each open job in seconds: actual if it runs, planned if it waits."""
+        """Planned or actual start of each open job, in seconds."""
         self._plan = FcfsPlan(processors, (), -inf)
         self._deviations = 0
         """Number of deviations since the plan was made."""

@@ -21,7 +21,7 @@ class Grid(msgspec.Struct, frozen=True):
     title: str
     sites: tuple[SiteSpec, ...]
     load: float
-    """Fraction of the processors in use (Table 7.5)."""
+    """Share of the processors in use (Table 7.5)."""
     log: GridLogModel
 
     @property
@@ -69,8 +69,7 @@ GRIDS = {grid.name: grid for grid in (DAS3, AUVER)}
 
 
 def grid_called(name: str) -> Grid:
-    """The grid of the given name. Raises InvalidError, with the most similar name, if there is
-    none."""
+    """The grid of that name. Raises InvalidError, which suggests the most similar name."""
     return look_up(GRIDS, name, "grid")
 
 

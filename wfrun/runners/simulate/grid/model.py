@@ -1,4 +1,4 @@
-"""A simulated grid: its jobs, its scheduler and the resulting schedule."""
+"""Jobs, the grid and its scheduler, and the schedule that results."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ class MoldableJob(msgspec.Struct, frozen=True, gc=False):
     runtimes: MoldableRunTimes
     """Walltimes by size, in seconds on processors of speed 1. A rigid job has one size."""
     used: float = 1.0
-    """Fraction of its walltime for which the job runs, at most 1 (section 4.2.2)."""
+    """Share of its walltime for which the job runs, at most 1 (section 4.2.2)."""
     home: int = -1
     """Number of the site of a local job; -1: a job of the middleware."""
 
 
 class Reallocation(NamedTuple):
-    """How waiting jobs are reallocated: algorithm, interval and limits."""
+    """Algorithm, period and limits of the reallocation of waiting jobs."""
 
     algorithm: str
     """One of `wfrun.engine.jobs.reallocation.ALGORITHMS`."""
@@ -59,7 +59,7 @@ class MoldableSchedule(NamedTuple):
     start_s: array[float]
     end_s: array[float]
     moves: int
-    """Number of moves to another site. A job may move several times."""
+    """Number of moves to another site; a job may move several times."""
 
 
 def simulate_moldable(

@@ -41,14 +41,13 @@ def _class_of(job: Job) -> JobClass:
 
 
 class SchedulerKind(NamedTuple):
-    """An entry of the registry of grid schedulers."""
+    """An entry of the registry."""
 
     title: str
     """Name of the scheduler in the thesis."""
     summary: str
     make: Callable[[Sequence[SiteSpec]], Scheduler]
-    """Makes a scheduler for these sites. Each simulation needs a new scheduler, because predictors
-    learn."""
+    """Makes a scheduler. Each simulation needs a new one, because predictors learn."""
 
 
 SCHEDULERS: dict[str, SchedulerKind] = {

@@ -160,8 +160,8 @@ class _GlobalQueue:
         self._jobs: dict[int, deque[int]] = {}
         """The waiting jobs, by number of cores."""
         self._order: deque[int] = deque()
-        """Number of cores of each waiting job, in the order of the queue. Used only if
-        ``blocks``."""
+        """Number of cores of each waiting job, in the order of the queue. Used only if the first
+        job blocks the others."""
         self._count = 0
 
     def __len__(self) -> int:

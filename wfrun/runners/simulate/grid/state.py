@@ -17,7 +17,7 @@ from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 
 
 class GridState:
-    """Queues, free processors and expected run times. Only `GridSimulation` changes them."""
+    """Queues, free processors and expected run times. Changed by `GridSimulation` only."""
 
     def __init__(
         self, jobs: Sequence[GridJob], sites: Sequence[SiteSpec], scheduler: Scheduler, lrm: str
@@ -47,7 +47,7 @@ class GridState:
         self.is_asked = uses_queues(scheduler.policy.information)
         """Whether the policy requests estimates of the queues, such as the start of a job."""
         self.is_requested = self.is_asked or lrm != Fcfs.name
-        """Whether queues get the expected run times of jobs."""
+        """Whether queues are given expected run times."""
         self._predictor = scheduler.predictor
         self._value_s = _values_of(scheduler.predictor)
         """Returns the predicted run time of a job in seconds; None if the predictor knows no
@@ -62,7 +62,7 @@ class GridState:
         if self._predictor is not None:
             self._kind = [self._number_of(job) for job in jobs]
         self._predicted_s: dict[int, float] = {}
-        """Predicted run time of each open job at speed 1, in seconds. Empty unless each job is
+        """Predicted run time of each open job at speed 1, in seconds. Empty unless a job is
         predicted only once, at its submission."""
         self._is_once = not (scheduler.per_site or scheduler.corrected)
         self._seen, self._sum_s = 0, 0.0
@@ -110,7 +110,7 @@ class GridState:
         )
 
     def submitted(self, job: int) -> None:
-        """Called when a job is submitted. Predicts its run time if each job is predicted only
+        """Called when a job is submitted. Predicts its run time, if jobs are predicted only
         once."""
         if self._predictor is not None and self._is_once:
             found = self._predict(job, 0)

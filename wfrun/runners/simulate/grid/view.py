@@ -1,4 +1,4 @@
-"""The view of a simulated grid for placement policies."""
+"""The view of a simulated grid that placement policies get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wfrun.runners.simulate.grid.state import GridState
 
 class GridView:
     """Implements ``wfrun.engine.protocols.View``. The jobs are the tasks of one workflow without
-    files. A method for information that the policy has not declared raises an error, as in real
+    files. Methods for information that the policy has not declared raise an error, as in real
     runs."""
 
     def __init__(self, state: GridState, seed: int = 0) -> None:

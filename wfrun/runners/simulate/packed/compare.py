@@ -25,7 +25,7 @@ from wfrun.engine.jobs.packing import (
 
 
 class Bounds(NamedTuple):
-    """Lower bounds of both criteria, for jobs that are all present at the start."""
+    """Lower bounds of both criteria for jobs that are all present at the start."""
 
     makespan_s: float
     weighted_s: float | None
