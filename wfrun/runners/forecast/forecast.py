@@ -110,9 +110,9 @@ def forecast_of(
     warn: Warn,
 ) -> RunForecast:
     """Predict a run on the sites that are up. ``limit_s`` is the time limit of all simulations for
-    the interval of the end, in seconds; None: `WITHIN_S`, or the expected time of `MIN_SAMPLES`
-    simulations if that is longer. ``assumed_s`` is the run time, in seconds on the reference
-    processor, of tasks whose run time is neither documented nor predicted; None: it is unknown.
+    the interval of the end, in seconds; None: `WITHIN_S`, or longer if `MIN_SAMPLES` simulations
+    need more time. ``assumed_s``: run time of tasks without any other, in seconds on the reference
+    processor.
 
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits no site.
     """

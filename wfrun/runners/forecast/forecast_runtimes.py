@@ -34,7 +34,7 @@ class SiteRuntime(msgspec.Struct, frozen=True, kw_only=True):
     low_s: float | None = None
     high_s: float | None = None
     """Upper end of the interval of a single task's run time. If run times are documented, the
-    interval reaches from the minimum to the maximum documented run time."""
+    interval is their range."""
     observations: int = 0
     """Number of earlier tasks from whose run times the prediction is made."""
     from_site: bool = False
@@ -128,8 +128,8 @@ def type_forecasts(
     workflows: Sequence[Workflow], catalog: Catalog, earlier: EarlierTasks, assumed_s: float | None
 ) -> list[TypeForecast]:
     """Predict the run times of each type of task. As in plans, a run time comes from the document,
-    otherwise from a prediction, otherwise from ``assumed_s`` (in seconds on the reference
-    processor). If ``assumed_s`` is None, the run time is then unknown."""
+    else from a prediction, else from ``assumed_s`` (in seconds on the reference processor);
+    otherwise it is unknown."""
     return [
         _forecast(workflow, kind, group, catalog, earlier, assumed_s)
         for workflow in workflows

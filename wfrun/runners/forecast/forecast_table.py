@@ -125,7 +125,7 @@ def _waits(sites: tuple[SiteForecast, ...]) -> Table:
 
 
 def _remarks(found: RunForecast) -> Iterator[str]:
-    """Yield explanations of the predictions and intervals in the tables."""
+    """Explanations of predictions and intervals in the tables."""
     predicted = [s for each in found.types for s in each.sites if s.source == "predicted"]
     if predicted:
         methods = ", ".join(dict.fromkeys(site.method for site in predicted))

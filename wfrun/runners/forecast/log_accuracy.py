@@ -24,8 +24,7 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     classification: str | None
-    """Name of the classification by which the method selects earlier jobs; None: the method selects
-    earlier jobs by its own rule."""
+    """Name of the classification that selects earlier jobs; None: the method has its own rule."""
     jobs: int
     unknown: int
     """Number of jobs without a prediction, such as the first job of each class."""

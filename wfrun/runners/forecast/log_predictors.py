@@ -37,8 +37,7 @@ class Candidate(NamedTuple):
 
     method: str
     classification: str | None
-    """Name of the classification by which the method selects earlier jobs; None: the method selects
-    earlier jobs by its own rule."""
+    """Name of the classification that selects earlier jobs; None: the method has its own rule."""
     make: Callable[[], Predictor] | None
     """Makes the predictor. None: the method uses a classification; one replay measures all such
     methods."""

@@ -120,8 +120,8 @@ class Sources(msgspec.Struct, frozen=True):
     runtimes: RuntimeSources
     sizes: SizeSources
     links: Mapping[LinkSource, int]
-    """Number of links by the source of their speed: stated in the catalog, measured by copies of
-    earlier runs, or unknown. Copies over links of unknown speed are assumed to take no time."""
+    """Number of links by the source of their speed: stated by the catalog, measured by copies of
+    earlier runs, or assumed to be unlimited."""
     measured_overheads: tuple[str, ...]
     """Sites whose overheads earlier runs have measured."""
     assumed_overheads: tuple[str, ...]
@@ -193,9 +193,8 @@ def plan_of(
 ) -> RunPlan:
     """Simulate a run on the sites that are up, and then the same run with other policies and
     throttles. ``limit_s`` is the time limit of all simulations of alternatives, in seconds; None:
-    `COMPARE_S`, or the expected time of `COMPARED` simulations if that is longer. ``begun``:
-    simulate only the remaining tasks of this run; None: the run is new. ``assumed_s``: as in
-    `wfrun.runners.forecast.forecast.forecast_of`.
+    `COMPARE_S`, or longer if `COMPARED` alternatives need more time. ``begun``: simulate only the
+    remaining tasks of this run; None: the run is new.
 
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits no site or has no
     run time.

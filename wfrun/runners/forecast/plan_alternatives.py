@@ -78,9 +78,9 @@ def compare(
 
 def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
     """Yield the settings of the alternatives: all policies with the chosen throttle, then all
-    policies with each other throttle. The chosen policy comes first, except with the chosen
-    throttle, which is no alternative. The other policies follow, those that use the most
-    information first, because the time may suffice for only a few alternatives."""
+    policies with each other throttle. The chosen policy comes first, but is no alternative with the
+    chosen throttle. Then follow the policies that use most information, because the time may
+    suffice for only a few alternatives."""
     slots = sum(site.slots for site in platform.catalog.sites)
     throttles: tuple[Throttle, ...] = (None, "auto", slots)
     has_others = any(platform.background.values())

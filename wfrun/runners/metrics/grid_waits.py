@@ -45,7 +45,7 @@ def responses_s(schedule: GridSchedule) -> list[float]:
 
 
 def slowdowns(schedule: GridSchedule, threshold_s: float = THRESHOLD_S) -> list[float]:
-    """Bounded slowdown of each job (equation 7.2), with the minimum run time ``threshold_s``."""
+    """Bounded slowdown of each job, with the minimum run time ``threshold_s`` (equation 7.2)."""
     return list(_slowdowns(schedule, threshold_s))
 
 

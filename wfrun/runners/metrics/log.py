@@ -94,17 +94,16 @@ class RunTimings(msgspec.Struct, frozen=True):
 
 
 def run_timings(events: Iterable[ev.Event], documents: Mapping[str, Workflow]) -> RunTimings:
-    """Compute the timings of a run by replaying its log, which may be incomplete, with its
-    workflows (``Store.load``, ``Store.workflows``).
+    """Replay a log, which may be incomplete, with its workflows (``Store.load``,
+    ``Store.workflows``).
 
-    Times are those of the events: seconds since the epoch, or since the start of a simulation. If
-    no engine was running when an attempt started, so that its start was not reported, the start is
-    computed from the run time in its exit record. Attempts that never started are not among
-    ``tasks``.
+    Times are those of the events: seconds since the epoch, or since the start of a simulation. A
+    start that was not reported, because no engine was running, is computed from the run time in the
+    exit record. Attempts that never started are not among ``tasks``.
 
-    Critical paths use the run times in the stored documents, which are scaled under emulation. For
-    a task without a documented run time, they use the time from its start to the report of its end,
-    times the speed ratio of the site.
+    Critical paths use the run times of the stored documents, scaled under emulation. For a task
+    without a documented run time, they use the time from its start to the report of its end, times
+    the speed ratio of the site.
     """
     interpreter = Interpreter(documents)
     collector = TimingCollector(interpreter.state)

@@ -29,8 +29,8 @@ class OwnerShare(msgspec.Struct, frozen=True, kw_only=True):
     """Core seconds that an equal share of all slots amounts to, over the time in which the owner
     was present."""
     satisfaction: float | None
-    """Allocated core seconds divided by deserved core seconds. None: the owner deserves none,
-    because it was never present."""
+    """Allocated core seconds divided by deserved core seconds. None: the owner was never
+    present."""
 
 
 class OptionalShares(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,9 +107,9 @@ def deserved_core_s(
     present_s: Mapping[str, Sequence[tuple[float, float]]], cores: int
 ) -> dict[str, float]:
     """The core seconds that each owner deserves: the sum of n_R (E - S) / #U over the time slots in
-    which the owner is present. A slot lasts from S to E; U is the set of owners present, which does
-    not change within a slot; n_R is ``cores``. ``present_s`` has the (begin, end) of each bag of an
-    owner in seconds; bags may overlap."""
+    which the owner is present. A slot lasts from S to E; U is the set of owners present, constant
+    in a slot; n_R is ``cores``. ``present_s`` has the (begin, end) of each bag of an owner in
+    seconds; bags may overlap."""
     changes = [
         (at_s, owner, step)
         for owner, spans in present_s.items()

@@ -65,8 +65,8 @@ def resource_use(
     emulated: bool,
 ) -> ResourceUse:
     """Compare the ``requests`` of a type of task with the resources that its ``attempts`` used.
-    Emulated and simulated tasks have no measurements. Exit records cover only one node of a task,
-    so that cores and memory of tasks with several nodes count as not measured."""
+    Emulated and simulated tasks have no measurements. Exit records cover only one node, so that
+    cores and memory of tasks with several nodes count as not measured."""
     done = [t for t in attempts if t.done and t.cpu_s is not None and not emulated]
     nodes = max((asked.nodes for asked in requests), default=1)
     seen = [] if nodes > 1 else [t for t in done if not _is_unseen(sites[t.site], requests)]

@@ -32,7 +32,7 @@ class OwnerUse(msgspec.Struct, frozen=True, kw_only=True):
     """``core_s`` divided by the total over all owners; None: the total is 0."""
     mean_cores: float | None
     """Mean number of cores held, from the submission of the owner's first document to the end of
-    the owner's last document, or until now if a document has not ended. None: this time is 0."""
+    the owner's last document, or until now. None: this time is 0."""
 
 
 class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +62,8 @@ class RunShares(msgspec.Struct, frozen=True, kw_only=True):
 def run_shares(
     path: str, state: RunState, timings: RunTimings, word: str, *, user: str, slices: int
 ) -> RunShares:
-    """Compute the shares of the owners of a run. ``word``: the state of the run, as in
-    `RunShares.state`. ``user``: the owner of documents that name no owner. ``slices``: number of
-    time intervals."""
+    """The shares of the owners of a run. ``word``: the state of the run; ``user``: the owner of
+    documents that name no owner; ``slices``: number of time slices."""
     owner_of = [w.workflow.owner or user for w in state.workflows]
     names = list(dict.fromkeys(owner_of))
     attempts: defaultdict[str, list[TaskTiming]] = defaultdict(list)

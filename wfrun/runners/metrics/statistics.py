@@ -57,9 +57,9 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     room_s: float | None = None
     """Rest of the wait before placement: no site had free cores, or the policy waited."""
     staging_s: float | None = None
-    """Part of the wait for file transfers: file transfer delay (FTD)."""
+    """Wait for file transfers: file transfer delay (FTD)."""
     queue_s: float | None = None
-    """Part of the wait in the queue of the site: queue wait time (QWT)."""
+    """Wait in the queue of the site: queue wait time (QWT)."""
     overhead_s: float | None = None
     """Time from the arrival of the last input to the report of the task's end, minus the run time,
     at sites with free cores."""
@@ -133,7 +133,7 @@ class RunStatistics(msgspec.Struct, frozen=True, kw_only=True):
     critical_path: CriticalPath | None
     """The actual critical path of the run. None: no task is done."""
     optional: OptionalShares | None = None
-    """Metrics of the bags with optional tasks. None: the run has no such bag."""
+    """None: no bag of the run has optional tasks."""
 
 
 class RunReading(NamedTuple):
@@ -155,8 +155,8 @@ def read_statistics(run: RunDir) -> RunReading:
 
 
 def run_statistics(path: Path, state: RunState, timings: RunTimings, word: str) -> RunStatistics:
-    """Compute the statistics of a run. ``timings`` are those of the events that led to ``state``;
-    ``word`` is the state of the run, as in `RunStatistics.state`."""
+    """Statistics of a run. ``timings`` are those of the events that led to ``state``; ``word`` is
+    the state of the run, such as ``running``."""
     grouped = _Grouped(state, timings)
     workflows = tuple(grouped.workflow(w, t) for w, t in zip(
         state.workflows, timings.workflows, strict=True))  # fmt: skip

@@ -66,8 +66,8 @@ class WallClock:
         return self._offset_s + uptime_s()
 
     def go_on_from(self, at_s: float) -> None:
-        """Set the clock to at least ``at_s``. The log of a resumed run can end later than the
-        system's time if that time was ahead when the log was written."""
+        """Set the clock to at least ``at_s``, the end of the log, which may have been written while
+        the system's time was ahead."""
         self._offset_s = max(self._offset_s, at_s - uptime_s())
 
     def post(self, event: Event) -> None:

@@ -198,9 +198,8 @@ class AttemptRequests:
         return record.url
 
     def source_path(self, number: int, file: int, site: int) -> str:
-        """Location from which a copy reads a file at a site: if the site has the original of an
-        initial input, its path in the replica catalog, otherwise the location that `path`
-        returns."""
+        """Location from which a copy reads a file: the path in the replica catalog if the site has
+        the original of an initial input, otherwise the location that `path` returns."""
         w = self._state.workflows[number]
         if site != ORIGIN and w.originals.get(file, 0) >> site & 1:
             return original_path(w.workflow.files[file], self._specs[site].name)

@@ -138,8 +138,7 @@ class Session:
         self.change: ev.RunChanged | None = None
         """Change of a resumed run, logged once the sites are open; None: nothing changes."""
         self._unreachable: dict[int, str] = {}
-        """Reason of unreachability for each site that left the catalog and cannot be reached, by
-        number of the site."""
+        """Why a site that left the catalog cannot be reached, by number of the site."""
         self._lost: LostFiles = ()
         self._dead_hosts: tuple[str, ...] = ()
         self._run_id = f"r{secrets.token_hex(4)}"
@@ -191,12 +190,11 @@ class Session:
         """Make the run directory and its log. Nothing is started yet.
 
         ``reuse``: the earlier run whose tasks are reused, ``auto`` or ``none``. ``arrivals_s``:
-        times at which the workflows are added, in seconds after the start, ascending. If it is
-        empty, all workflows are added at the start.
+        when each workflow is added, in seconds after the start, ascending; empty: all at the start.
 
         Raises InvalidError if the run directory, the run to reuse, a notification or the metrics
-        file cannot be used. Raises InfeasibleError if files cannot be read or written. After an
-        error no file is left behind.
+        file cannot be used, and InfeasibleError if files cannot be read or written. After an error
+        no file is left behind.
         """
         check_targets(plan.settings)
         check_metrics_file(plan.settings)
@@ -291,8 +289,8 @@ class Session:
     async def drive(self) -> RunState:
         """Drive the run to its end, and return its state. Raises KeyboardInterrupt after the third
         interrupt, or after an interrupt before the loop begins. Raises InfeasibleError if a site
-        cannot be opened, or the start of a new run cannot be logged. If a new run has not been
-        logged before the error, no task has started, and its directory is removed."""
+        cannot be opened, or the start of a new run cannot be logged. If the start is not in the
+        log, no task has started, and the directory is removed."""
         sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else (self.change or self.state).links
         router = make_transfer(sites, links, self.run.outputs, self._settings.verifies_copies)
@@ -375,10 +373,9 @@ class Session:
         return [self.run.site_directory(spec, self._site_directory) for spec in self._specs]
 
     async def _find_lost(self, sites: Sequence[AnySite]) -> None:
-        """Prepare a resumed run after its sites are open. Log the change of the run, then end
-        everything at unreachable sites as lost. Remove partial copies that an earlier engine left.
-        Find the files that sites have lost. The change is logged first, because it numbers the
-        sites."""
+        """Log the change of a resumed run, and the end of everything at its unreachable sites.
+        Remove partial copies that an earlier engine left. Find the files that sites have lost. The
+        change is logged first, because it numbers the sites."""
         if self.state.ended != "done":
             now_s = self._clock.now()
             if self._unreachable and self.change is None:
@@ -484,10 +481,10 @@ class Session:
         await task
 
     async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
-        """Open all sites concurrently, and wait until each site is open or has failed. Then raises
-        InfeasibleError for the sites that failed. In a new run an unreachable site counts as
-        failed, unless the option ``wait`` is set. In a resumed run an unreachable site that left
-        the catalog does not count as failed. Open sites are added to ``opened``."""
+        """Open all sites concurrently, add the open ones to ``opened``, and wait until each is open
+        or has failed. Then raises InfeasibleError for the sites that failed. An unreachable site
+        counts as failed in a new run without the option ``wait``, but never if it has left the
+        catalog."""
         results = await asyncio.gather(
             *(site.open(self._post) for site in sites), return_exceptions=True
         )
@@ -564,7 +561,7 @@ class Session:
         ]
 
     def _log(self, events: Sequence[ev.Event]) -> None:
-        """Apply events to the state, log them and call the observers. Used while the loop does not
+        """Apply events to the state, log them and call the observers, while the loop does not
         run."""
         if events:
             events = [storable(event) for event in events]

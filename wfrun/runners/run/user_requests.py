@@ -265,7 +265,7 @@ def _files(run: RunDir) -> Iterable[Path]:
 def _decode(path: Path) -> Request:
     """Read the request in a file. The file must belong to the user of this process, and nobody else
     may write it, because a request can stop work. Raises InvalidError for any other file and for a
-    file that is too large, and OSError or MsgspecError if it cannot be read."""
+    file that is too large, OSError, or MsgspecError."""
     # Not blocking: whatever stands there must not stop the engine.
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(number, "rb") as file:

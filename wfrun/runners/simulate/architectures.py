@@ -1,7 +1,7 @@
 """Resource management architectures (thesis section 5.1.2): the resource managers of a simulated
-grid, and the assignment of arriving bags to them.
+grid, and the routing of arriving bags to them.
 
-A resource manager is a queue of the core, together with the sites that this queue serves.
+A resource manager is a queue of the core and the sites that it serves.
 """
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ LATER = 2
 
 
 class AttemptTally:
-    """Number of attempts and of done tasks, and the processor time that attempts used. Each attempt
+    """Counts of attempts and done tasks, and the processor time that attempts used. Each attempt
     uses one processor.
 
     ``until_s`` is the time of the last arrival. The numbers of tasks that are done by ``until_s``
     and by LATER times ``until_s`` measure the throughput of an architecture (thesis section 5.4.5).
-    Utilization is measured only until the last arrival, because the sites run empty afterwards.
+    Utilization is measured until the last arrival, because the sites run empty afterwards.
     """
 
     def __init__(self, until_s: float) -> None:
@@ -232,8 +232,7 @@ class BagSubmission:
 def document_of(
     name: str, bag: SubmittedBag, estimates_s: Sequence[float], priority: int
 ) -> Workflow:
-    """Return the bag as a workflow whose tasks have the estimated run times ``estimates_s``, in
-    seconds."""
+    """The bag as a workflow, whose tasks have the run times ``estimates_s``, in seconds."""
     tasks = [
         Task(str(i), bag.application, bag.application, runtime_s=s, priority=priority)
         for i, s in enumerate(estimates_s)

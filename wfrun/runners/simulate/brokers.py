@@ -127,8 +127,8 @@ class _Shared:
         self, source: int, destination: int, size_bytes: int, then: Callable[[float], None]
     ) -> None:
         """Copy a file. The head node of the source and then that of the destination work on the
-        copy; then its bytes move. ``then`` is called with the time in seconds that the bytes took,
-        without the work of the head nodes. A copy within a site takes no time."""
+        copy; then its bytes move. ``then`` is called with the time for which the bytes moved, in
+        seconds. A copy within a site takes no time."""
         if source == destination:
             then(0.0)
             return

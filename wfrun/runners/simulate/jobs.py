@@ -26,11 +26,10 @@ def simulate_jobs(
     *,
     skip_bad_lines: bool = False,
 ) -> tuple[list[str], RunState]:
-    """Simulate the jobs of a plan together with other users' jobs from the log ``background``
-    (None: no other jobs). ``arrivals_s`` are the arrival times of the plan's jobs in seconds after
-    the start. ``lrm`` is the queue model; None: `DEFAULT_LRM`. ``skip_bad_lines``: drop unreadable
-    lines of the background log. ``run_dir`` is the new directory of the run's log; None: the log is
-    not kept.
+    """Simulate the jobs of a plan together with other users' jobs from the log ``background``;
+    None: no other jobs. ``arrivals_s``: when the plan's jobs arrive, in seconds after the start.
+    ``skip_bad_lines``: drop unreadable lines of the background log. ``run_dir`` is the new
+    directory of the run's log; None: the log is not kept.
 
     Returns remarks on the background log, and the final state. Raises InvalidError.
     """

@@ -95,10 +95,10 @@ def makespan_s(
     reused: Reused | None = None,
     runtime_s: AttemptRuntime | None = None,
 ) -> float | None:
-    """Return the makespan of a simulated run in seconds; None if the run leaves tasks undone.
-    ``reused`` are the tasks that are already done. ``runtime_s`` gives run times that replace those
-    of the documents. Raises the errors of `begun`. Raises OverdueError if the simulation has not
-    ended when the monotonic clock of this machine reaches ``deadline_s``."""
+    """The makespan of a simulated run, in seconds; None if the run leaves tasks undone.
+    ``runtime_s`` gives run times that replace those of the documents. Raises the errors of `begun`.
+    Raises OverdueError if the simulation has not ended when the monotonic clock of this machine
+    reaches ``deadline_s``."""
 
     def observe(_: Sequence[ev.Event]) -> None:
         if time.monotonic() > deadline_s:
@@ -123,8 +123,8 @@ class _Record:
         self._start_s = start_s
         self._placed: dict[str, ev.AttemptPlaced] = {}
         self._done: dict[tuple[int, int], tuple[ev.AttemptPlaced, float, float]] = {}
-        """Placement, start and end of the successful attempt of each (workflow, task). Start and
-        end are in seconds from the start of the plan."""
+        """(placement, start, end) of the successful attempt of each (workflow, task); start and end
+        in seconds from the start of the plan."""
         self._bytes: defaultdict[tuple[int, bool], int] = defaultdict(int)
         """Copied bytes, by (destination, whether the source is this machine)."""
 

@@ -66,9 +66,8 @@ def _holders(
 
 
 def _simulated(cores: int, median_s: float, limit_s: float | None) -> SimulatedJob:
-    """A job that runs for the median of its remaining run time R, in seconds. R has the
-    distribution P(R > r) = m / (m + r) with m = ``median_s``; with a limit, the same distribution
-    conditioned on R below ``limit_s``."""
+    """A job that runs for the median of its remaining run time R, where P(R > r) = m / (m + r) with
+    m = ``median_s``. With a limit, R is conditioned on R below ``limit_s``."""
     if limit_s is None:
         return SimulatedJob(0.0, median_s, cores, median_s)
     middle = (1 + median_s / (median_s + limit_s)) / 2

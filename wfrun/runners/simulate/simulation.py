@@ -242,8 +242,7 @@ async def _run(loop: Loop, sites: Sequence[AnySimulatedSite], clock: VirtualCloc
 
 def run_synchronously(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine that never suspends, without an event loop. Simulated sites answer
-    immediately, so that their methods never suspend. Raises AssertionError if the coroutine
-    suspends."""
+    immediately, so that their methods never suspend."""
     try:
         work.send(None)
     except StopIteration:

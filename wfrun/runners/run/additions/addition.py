@@ -40,15 +40,14 @@ SUFFIX = ".addition"
 REFUSED = ".refused"
 """Suffix of the file that replaces the file of a refused request, and holds the reason."""
 MAX_FILES = 1_000_000
-"""Maximum number of files of the first document of a run, up to which `check_addition` checks that
-the output folder of a further document is not among the outputs of the first. The check then takes
-at most a second."""
+"""Maximum number of files of a run's first document for which `check_addition` compares its outputs
+with the output folder of a further document. The check then takes at most a second."""
 POLL_S = 0.05
 """Interval at which a writer checks whether its request was taken, in seconds."""
 
 
 class CheckedAddition(msgspec.Struct, frozen=True):
-    """Documents that can join a run, as workflows, with warnings for the user."""
+    """Workflows that can join a run, with warnings for the user."""
 
     workflows: tuple[Workflow, ...]
     warnings: tuple[str, ...]

@@ -128,8 +128,8 @@ class Submissions:
         return max(self._arrivals, added)
 
     def after_commit(self, events: Sequence[ev.Event]) -> None:
-        """Remove the files of requests whose workflows are in the run. The file of a request that
-        came after the end of the run stays, so that the process that wrote it can withdraw it."""
+        """Remove the files of requests whose workflows are in the run. A request that came after
+        the end of the run stays, so that the process that wrote it can withdraw it."""
         for path, posted in list(self._posted.items()):
             if all(event.request in self._state.requests for event in posted):
                 path.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ def refuse_unreadable(path: Path) -> None:
 
 
 def user_name(number: int) -> str:
-    """The name of the user with this number, or ``user NUMBER`` if it has no name."""
+    """Name of the user with this number; ``user NUMBER`` if it has none."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

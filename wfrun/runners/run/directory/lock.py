@@ -308,8 +308,8 @@ def _wait_until(happened: Callable[[], bool], timeout_s: float) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether an engine holds a lock file, or may hold it because the file cannot be read. The
-    check keeps no engine from taking the lock."""
+    """Whether an engine holds a lock file, or may hold it. The check keeps no engine from taking
+    the lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

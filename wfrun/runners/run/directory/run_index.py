@@ -19,9 +19,9 @@ from wfrun.runners.run.history.history_file import state_directory
 _LOGGER = logging.getLogger(__name__)
 
 MAX_RUNS = 1000
-"""Maximum number of paths. When a further run is added, paths without a directory and then the
-oldest paths are removed, so that at most half of the maximum is left. Paths without a directory
-stay until then, because their file system may only be unmounted."""
+"""Maximum number of paths. A further run removes paths without a directory, and then the oldest
+paths, down to half of the maximum. Paths without a directory stay until then, because their file
+system may only be unmounted."""
 _MAX_BYTES = 8 << 20
 """Maximum size of the index that is read, in bytes: 1,000 paths of maximum length."""
 

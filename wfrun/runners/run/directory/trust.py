@@ -27,9 +27,9 @@ class OwnRun(RunDir):
     """
 
     def __init__(self, run: RunDir, command: str | None) -> None:
-        """``command`` is the wfrun command that uses the run, such as ``resume``, for hints in
-        errors. None if no command can use a run that others control. Raises InvalidError if other
-        users own, may write or may replace the run."""
+        """``command`` is the wfrun command to name in hints, such as ``resume``; None: no command
+        can use a run of other users. Raises InvalidError if other users own, may write or may
+        replace the run."""
         super().__init__(run.path)
         self._command = command
         folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

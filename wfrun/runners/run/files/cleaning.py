@@ -21,9 +21,8 @@ _LOGGER = logging.getLogger(__name__)
 CLEAN_S = 120.0
 """Timeout for the removal of a run's files at a site, in seconds."""
 CLEAN_SOON_S = 5.0
-"""Timeout for the removal of a run's files, in seconds, at a site where superseded attempts are
-left, or if the run cannot start. A site with such attempts has had time to end them, so it probably
-does not answer."""
+"""Timeout for the removal, in seconds, if the run cannot start, or where superseded attempts are
+left. A site with such attempts has had time to end them, so it probably does not answer."""
 
 
 async def clean_sites(

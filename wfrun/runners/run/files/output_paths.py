@@ -82,9 +82,9 @@ def _slashes(name: str) -> Iterator[int]:
 
 
 def _own_name(name: str, task: str, taken: Container[str]) -> str:
-    """Return a free name for an output whose name ``name`` is taken: ``name`` with the task's id as
-    a suffix, and with a number after it if that is taken too. Characters of the id that could
-    change the path are replaced."""
+    """Return a free name for an output whose name is taken: the name with the task's id as a
+    suffix, and with a number if that is taken too. Characters of the id that could change the path
+    are replaced."""
     folder, slash, base = name.rpartition("/")
     suffix = f".{_plain(task)[:_MAX_SUFFIX]}"
     for number in itertools.count(1):

@@ -118,9 +118,9 @@ class HistoryFile:
 def history_file(
     given: str | Path | None, *, without: bool = False, own_only: bool = False
 ) -> HistoryFile | None:
-    """Return the history file of a run. ``given`` is the value of ``--history``; None means the
-    user's default file. Returns None if ``without`` is set or ``given`` is ``none``, and, with a
-    warning, if the path is not valid UTF-8, which the log requires.
+    """Return the history file of a run. ``given`` is the value of ``--history``; None: the user's
+    default file. Returns None if ``without`` is set, if ``given`` is ``none``, or if the path is
+    not UTF-8, as the log requires.
 
     ``own_only``: return None also if ``given`` is None. Used for emulated runs, whose times are not
     those of the sites.

@@ -37,8 +37,8 @@ ORIGIN_NAME = "origin"
 _MAX_ROWS = 20_000
 """Maximum number of copies in the file, enough for some 600 links."""
 _VALUES = (1e-9, 1e15)
-"""Minimum and maximum valid value of a copy: a latency in seconds, or a bandwidth in bytes per
-second. Rows with other values are damaged."""
+"""Minimum and maximum of valid latencies in seconds and bandwidths in bytes per second. Other rows
+are damaged."""
 _Row = tuple[str, str, float, int, float, str]
 _PRUNE = f"""
 DELETE FROM link_copies WHERE rowid IN (

@@ -70,8 +70,8 @@ class _FreeCores:
             self.take(-cores)
 
     def take(self, cores: int) -> float:
-        """Take the cores that became free first. Returns the time at which the last of the taken
-        cores became free; -inf if there are too few cores."""
+        """Take the cores that became free first. Returns the time at which the last of them became
+        free; -inf if there are too few cores."""
         freed_s = -inf
         while cores > 0 and self._groups:
             freed_s, there = self._groups.popleft()

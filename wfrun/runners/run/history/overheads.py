@@ -32,9 +32,9 @@ class SiteOverheads(msgspec.Struct, frozen=True):
     """Times that a site takes in addition to the run times of tasks, in seconds."""
 
     start_s: float
-    """Median start time of attempts at a site with free cores: from the placement, or from the
-    arrival of the last input, to the start. At a site with launchers: median time from the request
-    of a launcher to its start."""
+    """Median time from the placement of an attempt, or the arrival of its last input, to its start
+    at a site with free cores. At a site with launchers: from the request of a launcher to its
+    start."""
     end_s: float
     """Mean time from the end of a task to the event that reports it. It includes the interval at
     which the queue is polled, and the time to collect the task's record."""
@@ -179,9 +179,9 @@ def _mean(values_s: list[float]) -> float:
 
 
 def _link(source: str, destination: str, copies: list[_Copy]) -> LinkSpec:
-    """Return a link as measured by ``copies``. Its latency is the median time of the copies of
-    small files. Its bandwidth is the total size of large files, divided by the time during which at
-    least one of them was being copied, because concurrent copies share the link."""
+    """Return a link as measured by ``copies``. Latency: the median time of small files. Bandwidth:
+    the total size of large files, divided by the time in which at least one of them was being
+    copied, because copies share the link."""
     small = [copy.elapsed_s for copy in copies if copy.size_bytes < _LARGE_BYTES]
     latency_s = median(small) if small else 0.0
     large = sorted(copy for copy in copies if copy.size_bytes >= _LARGE_BYTES)

@@ -140,8 +140,7 @@ def _rows_of(
 
 
 def _read_body(db: sqlite3.Connection, row: int) -> list[Observation] | None:
-    """The observations in a row of the table of classes, the oldest first; None if they are
-    damaged."""
+    """The observations in a row of ``classes``, the oldest first; None if they are damaged."""
     for (body,) in db.execute(
         "SELECT observations FROM classes WHERE rowid = ? AND length(observations) < ?",
         (row, _MAX_BODY_BYTES),

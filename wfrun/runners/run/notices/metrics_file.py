@@ -177,8 +177,7 @@ class MetricsFile:
             self._write()
 
     def _write(self) -> None:
-        """Replace the file atomically. Does nothing if the settings name no file or the run has not
-        begun."""
+        """Replace the file atomically, if the settings name a file and the run has begun."""
         path = Path(self._state.settings.metrics_file)
         if not self._state.settings.metrics_file or not self._state.run_id:
             return

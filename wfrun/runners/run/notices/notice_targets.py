@@ -46,9 +46,9 @@ def check_targets(settings: Settings) -> None:
 
 
 def _expanded(name: str, url: str) -> str:
-    """Replace environment variables in a URL by their values. So a secret in the URL appears in no
-    command line and in no log. Raises InvalidError, without the URL, if a variable is not set or
-    the URL is invalid."""
+    """Replace environment variables in a URL by their values, so that secrets appear in no command
+    line and in no log. Raises InvalidError, without the URL, if a variable is not set or the URL is
+    invalid."""
     for match in _VARIABLE.finditer(url):
         variable = match[1] or match[2]
         if not os.environ.get(variable):

@@ -142,11 +142,11 @@ def _check_fits(
     read: ReadDocument, workflow: Workflow, catalog: Catalog, *, sized: bool
 ) -> dict[Resources, int]:
     """Raise InvalidError for a task that fits no site; the error of a bag or a parallel job has the
-    line of the request. ``sized``: it suffices that one of the sizes of a moldable job fits;
-    otherwise the smallest size must fit.
+    line of the request. ``sized``: one size of a moldable job must fit, otherwise its smallest
+    size.
 
-    Returns a mapping from each resource request to the bit mask of the sites that it fits. The
-    mapping is empty for a bag, and omits moldable jobs if ``sized``.
+    Returns the bit mask of the sites that each resource request fits. Empty for a bag, and without
+    moldable jobs if ``sized``.
     """
     check_storage(workflow, catalog.sites)
     if workflow.bag is not None:

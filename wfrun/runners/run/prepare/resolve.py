@@ -130,8 +130,8 @@ def _with_inputs(workflow: Workflow, places: InputPlaces) -> Workflow:
 
 
 def _initial_inputs(tasks: Sequence[Task], files: Sequence[File]) -> tuple[set[int], set[int]]:
-    """The files that no task writes: (files that some task requires, files that are optional for
-    some task)."""
+    """The files that no task writes: (files required by some task, files optional for some
+    task)."""
     required: set[int] = set()
     optional: set[int] = set()
     for task in tasks:

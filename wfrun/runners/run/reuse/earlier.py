@@ -51,8 +51,8 @@ class KeptFile(NamedTuple):
     """Name of the earlier run's directory at ``site``; empty for a file on this machine."""
     is_final: bool
     """Whether the file is in ``outputs/`` of the earlier run, where the user may write it. Only
-    such a file can be hard-linked as a final output of the new run; a file of a store is read-only,
-    and is copied."""
+    such a file is linked as a final output of the new run; the read-only file of a store is
+    copied."""
 
 
 class EarlierRun:
@@ -151,8 +151,8 @@ def earlier_runs(choice: str, workflows: Sequence[Workflow]) -> Iterator[Earlier
 
 
 def _load(run: RunDir, names: set[str] | None) -> EarlierRun | None:
-    """Read a run. Returns None if none of its workflows has one of ``names``; ``names`` None: any
-    workflow will do. Raises InvalidError if the run cannot be reused, and the errors of `Store`."""
+    """Read a run; None if none of its workflows is named in ``names`` (None: any name). Raises
+    InvalidError if the run cannot be reused, and the errors of `Store`."""
     run = OwnRun(run, None)
     store = Store(run.path, judge=run.judge)
     try:

@@ -107,9 +107,8 @@ class Identifier:
         return identity
 
     def _is_wanted(self, size_bytes: int) -> bool:
-        """Whether to hash a file that no earlier run has read: its size is that of a file with a
-        known digest, or it is small. The size of a small file is deducted from the rest of
-        `MAX_HASHED_BYTES`."""
+        """Whether to hash a file that no earlier run has read: a file of a known size, or a small
+        file, whose size is deducted from the rest of `MAX_HASHED_BYTES`."""
         if size_bytes in self._sizes:
             return True
         if size_bytes > min(SMALL_BYTES, self._left_bytes):
@@ -161,9 +160,8 @@ def digest_of(path: str) -> bytes:
 
 
 def _tree(path: str) -> tuple[int, int, int]:
-    """(size, time of change, number) of a directory: the total size of its files in bytes, the
-    latest time of change of a file in nanoseconds, and a hash of the names and attributes of all
-    files, which takes the place of an inode."""
+    """(total size in bytes, latest change in nanoseconds, number) of the files of a directory. The
+    number, a hash of their names and attributes, takes the place of an inode."""
     size_bytes = changed_ns = 0
     total = hashlib.blake2b(digest_size=7)
     for name, member in _members(path):

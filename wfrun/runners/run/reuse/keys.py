@@ -102,7 +102,7 @@ def _digest(value: object) -> bytes:
 
 
 def _in_order(workflow: Workflow) -> Iterable[int]:
-    """The numbers of the tasks in an order in which each task follows its predecessors."""
+    """Numbers of the tasks, each after those of its predecessors."""
     if workflow.bag is not None:
         return range(len(workflow.tasks))
     waiting = [len(parents) for parents in workflow.parents]
@@ -176,7 +176,7 @@ class _Contents:
 
 
 def _container(task: Task) -> tuple[object, ...]:
-    """The image, its checksum and the mounts of the container of a task; empty without a container.
-    An image that is a file is also an input of the task."""
+    """Image, checksum and mounts of the container of a task; empty without a container. An image
+    that is a file is also an input of the task."""
     container = task.resources.container
     return () if container is None else (container.shown, container.sha256, container.mounts)

@@ -64,8 +64,8 @@ class _Reasons:
         return "has another program or another predecessor"
 
     def _change(self, task: Task, then: Task, before: Workflow) -> str | None:
-        """Describe the first difference between a task and the earlier task ``then`` with the same
-        id; None: there is none. ``before`` is the workflow of the earlier task."""
+        """The first difference from the earlier task ``then`` with the same id, of the workflow
+        ``before``; None: there is none."""
         if (task.executable, task.arguments) != (then.executable, then.arguments):
             return "has another command"
         if (task.env or {}) != (then.env or {}):

@@ -46,8 +46,8 @@ _LINK = (
     "while IFS= read -r from && IFS= read -r to; do "
     'cp -al -- "$from" "$to" 2>/dev/null || cp -a -- "$from" "$to"; done'
 )
-"""Shell program that hard-links, or else copies, files. Its input has two lines for each file: the
-source and the target."""
+"""Shell program that hard-links, or else copies, files. Its input has two lines per file: source
+and target."""
 
 
 async def take_over(

@@ -35,8 +35,8 @@ def with_unreachable(
 def raise_unusable(
     results: Sequence[BaseException | None], sites: Sequence[Site], catalog: Catalog | None
 ) -> None:
-    """Raise one InfeasibleError that names all sites that could not be opened. An error of another
-    type is raised as it is. ``results`` has the error of each site; None: it was opened."""
+    """Raise one InfeasibleError that names all sites that could not be opened. Any other error is
+    raised as it is. ``results`` has the error of each site; None: it is open."""
     failed: list[WfrunError] = []
     for site, error in zip(sites, results, strict=True):
         if isinstance(error, InfeasibleError):

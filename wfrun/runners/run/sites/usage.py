@@ -37,8 +37,8 @@ class HeadNodeUsage:
                 on_counted(event)
 
     async def new_counts(self) -> list[SiteCounted]:
-        """The counts since the last report. A site without new connections or commands, or without
-        an answer in time, has none, and is counted in the next report."""
+        """The counts since the last report, for each site with new connections or commands. A site
+        that does not answer in time is left out until the next report."""
         numbers = list(self._connections)
         found = await asyncio.gather(*(self._count(number) for number in numbers))
         return [event for event in found if event is not None]

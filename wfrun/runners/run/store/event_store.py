@@ -447,9 +447,8 @@ class Store:
                 yield from events
 
     def seek(self, seq: int) -> None:
-        """Continue reading at the start of the group that contains event number ``seq``, or at the
-        start of the log if there is none. If the log ends before ``seq``, the last group is
-        taken."""
+        """Continue reading at the group that contains event number ``seq``, at the last group if
+        the log ends before, or at the start of an empty log."""
         with self._errors():
             (first,) = self._db.execute(
                 "SELECT max(first_seq) FROM events WHERE first_seq <= ?", (max(0, seq),)

@@ -28,8 +28,7 @@ which it was written."""
 
 
 def packed(lines: bytes) -> bytes:
-    """Compress the lines of a row. Returns them uncompressed if compression would make them
-    longer."""
+    """Compress the lines of a row, unless that makes them longer."""
     compressor = zlib.compressobj(LEVEL, zdict=DICTIONARY)
     body = compressor.compress(lines) + compressor.flush()
     return body if len(body) < len(lines) else lines

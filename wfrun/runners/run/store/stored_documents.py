@@ -38,7 +38,7 @@ class _Listing(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Divided(msgspec.Struct, frozen=True, array_like=True):
-    """A divided document: a workflow whose sequences are stored in parts."""
+    """A workflow whose sequences are stored in parts."""
 
     workflow: Workflow
     """The workflow without tasks, files and parents."""

@@ -40,7 +40,7 @@ class Estimates(Protocol):
         """Sums over the open jobs, with waits that may be out of date."""
 
     def overdue_work(self, now_s: float) -> float:
-        """Sum over the overdue jobs of work times delay, in core-seconds times seconds
+        """Work times delay of overdue jobs, in core-seconds times seconds
         (`wfrun.engine.jobs.open_sums.Overdue.work`)."""
 
     def last_end_s(self, now_s: float) -> float:

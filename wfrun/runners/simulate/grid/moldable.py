@@ -125,8 +125,7 @@ class _Simulation:
         )
 
     def _next_event_s(self, now_s: float) -> float:
-        """Time of the next reallocation, a multiple of the interval, in seconds; inf: there is
-        none."""
+        """Time of the next reallocation, in seconds; inf: there is none."""
         if self._reallocation is None:
             return inf
         period_s = self._reallocation.period_s

@@ -57,8 +57,7 @@ class GridSimulation:
         self._sleepers = [
             (site, lrm) for site, lrm in enumerate(state.lrms) if not isinstance(lrm, LrmQueue)
         ]
-        """(site number, LRM) of each site whose queue may start a job without an arrival or an
-        end."""
+        """(site number, LRM) of each queue that may start a job without an arrival or an end."""
         count = len(jobs)
         self._site = array("i", [-1]) * count
         self._start_s = array("d", [inf]) * count

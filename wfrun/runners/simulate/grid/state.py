@@ -149,8 +149,8 @@ class GridState:
 
 
 def _values_of(predictor: Predictor | None) -> Callable[[Job], float | None]:
-    """Return a function that predicts the run time of a job in seconds, without the interval if the
-    predictor supports that. The function returns None if the predictor knows no similar job."""
+    """Return a function that predicts the run time of a job in seconds, without an interval if
+    possible. It returns None if the predictor knows no similar job."""
     if isinstance(predictor, ValuePredictor):
         return predictor.predict_s
 

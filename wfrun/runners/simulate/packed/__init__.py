@@ -1,2 +1,2 @@
-"""Planned packings of moldable jobs: their values by both criteria (makespan, weighted sum of
-completion times), lower bounds, and a comparison of algorithms."""
+"""Planned packings of moldable jobs: makespan, weighted sum of completion times, lower bounds of
+both, and a comparison of algorithms."""

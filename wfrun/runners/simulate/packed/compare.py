@@ -1,5 +1,5 @@
-"""Comparison of all packing algorithms on the same jobs, by two criteria and their lower bounds:
-the makespan and the weighted sum of completion times.
+"""Comparison of all packing algorithms on the same jobs, by makespan and weighted sum of completion
+times, with lower bounds of both.
 
 HiGHS (scipy) computes the lower bound of the weighted sum of completion times.
 """
@@ -29,8 +29,8 @@ class Bounds(NamedTuple):
 
     makespan_s: float
     weighted_s: float | None
-    """Lower bound of the weighted sum of completion times. None: scipy is absent or finds no
-    solution, or the jobs arrive over time."""
+    """Weighted sum of completion times. None: scipy is absent or fails, or the jobs arrive over
+    time."""
     printed_s: float | None
     """Value of the linear program as printed in the paper. It may exceed the optimum. None as for
     ``weighted_s``."""
