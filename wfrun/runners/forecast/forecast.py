@@ -111,8 +111,7 @@ def forecast_of(
 ) -> RunForecast:
     """Predict a run on the sites that are up. ``limit_s`` is the time limit of all simulations for
     the interval of the end, in seconds; None: `WITHIN_S`, or longer if `MIN_SAMPLES` simulations
-    need more time. ``assumed_s``: run time of tasks without any other, in seconds on the reference
-    processor.
+    need more time. ``assumed_s`` replaces unknown run times, in seconds on the reference processor.
 
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits no site.
     """

@@ -3,7 +3,7 @@
 The thesis gives the size, "20 clusters and over 3500 processors", and the range of the speeds,
 "between 1.0 and 1.75" by SPEC values, but no list. Here the DAS-3 is that of Table 1.2 with all its
 cores. Grid'5000 has 15 of the clusters that it had until 2008, at all its nine locations, with
-their real nodes, processors and cores. Both have 3,568 processors in total. Speeds are assigned
+their real nodes, processors and cores. The 20 clusters have 3,568 processors. Speeds are assigned
 within the range by type and clock rate of the processors: 1.0 is an Opteron 246 of 2.0 GHz, 1.75 a
 Xeon 5148, about the ratio of their SPECint values.
 """

@@ -24,7 +24,7 @@ RUNS = Path("wfrun-runs")
 LOCK_NAME = "lock"
 START_WAIT_S = 1.0
 """Maximum time that a reader waits for the first event of a starting run, in seconds. A start takes
-milliseconds, unless a site is slow or requires a login; no reader waits for those."""
+milliseconds, unless a site is slow or requires a login, for which no reader should wait."""
 
 
 class RunDir:

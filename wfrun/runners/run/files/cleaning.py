@@ -49,8 +49,8 @@ async def clean_sites(
 
 
 async def remove_directories(sites: Sequence[AnySite]) -> None:
-    """Remove the directories of a run that cannot start from all reachable clusters. If the removal
-    fails, the cluster keeps an empty directory."""
+    """Remove the directories of a run at all reachable clusters, because it cannot start. If the
+    removal fails, the cluster keeps an empty directory."""
     remote = (site for site in sites if not isinstance(site, LocalSite))
     removals = (asyncio.wait_for(_remove_directory(site), CLEAN_SOON_S) for site in remote)
     await asyncio.gather(*removals, return_exceptions=True)

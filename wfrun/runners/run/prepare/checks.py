@@ -145,8 +145,8 @@ def _check_fits(
     line of the request. ``sized``: one size of a moldable job must fit, otherwise its smallest
     size.
 
-    Returns the bit mask of the sites that each resource request fits. Empty for a bag, and without
-    moldable jobs if ``sized``.
+    Returns, by resource request, the bit mask of the sites that it fits; empty for a bag, and
+    without moldable jobs if ``sized``.
     """
     check_storage(workflow, catalog.sites)
     if workflow.bag is not None:

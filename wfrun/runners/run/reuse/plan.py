@@ -39,8 +39,8 @@ class ReusableTasks:
         keys: Sequence[bytes],
         runs: Sequence[tuple[EarlierRun, dict[bytes, tuple[int, int]]]],
     ) -> None:
-        """Set ``sources`` to the done tasks of ``runs`` that have the key of a task. ``keys`` are
-        the keys of the tasks; each run comes with its done tasks by key."""
+        """Set ``sources``: for each task, the done tasks of ``runs`` with an equal key. ``keys``
+        has the key of each task; each run comes with its done tasks by key."""
         self._kept.clear()
         self.sources = {}
         for task, key in enumerate(keys):

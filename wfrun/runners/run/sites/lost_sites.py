@@ -20,9 +20,8 @@ _LOGGER = logging.getLogger(__name__)
 def unreachable_of(
     left: Collection[int], results: Sequence[BaseException | None], events: Sequence[ev.Event]
 ) -> dict[int, str]:
-    """Map each unreachable site to the reason, by index. Contains only sites of ``left``, which
-    left the catalog, that could not be opened, or have reported since then that they are
-    unreachable."""
+    """Map each unreachable site that left the catalog (``left``) to the reason, by index. A site is
+    unreachable if it could not be opened, or has reported since then that it is out of reach."""
     found = with_unreachable(results, events) if left else []
     return {
         number: error.message

@@ -277,8 +277,8 @@ class Store:
 
     def workflows(self, *, lazily: bool = False) -> dict[str, Workflow]:
         """All stored workflows by digest. ``lazily``: tasks and files of large workflows are read
-        when they are needed, even after the store is closed; errors are raised then. In both cases
-        a workflow that joins the run later is read when it is needed."""
+        when they are needed, even after the store is closed; errors are raised then. With or
+        without ``lazily``, a workflow that joins the run later is read when it is needed."""
         workflows = _Documents(self.path.parent, lazily)
         with self._errors():
             if self._has_tables():
