@@ -202,6 +202,26 @@ def test_the_environment_and_the_program_count(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_program_that_is_an_input_of_the_document_counts(folder: Path) -> None:
+    program = folder / "program"
+    bag = folder / "bag.yaml"
+    bag.write_text("command: ./program {i}\nparameters: {i: [1, 2]}\ninputs: [program]\n")
+
+    def write(last: str) -> None:
+        program.write_text(f"#!/bin/sh\necho $1 >> {folder}/ran\n{last}\n")
+        program.chmod(0o755)
+
+    write("true")
+    run_documents(bag, run_dir="wfrun-runs/one")
+    assert ran(folder) == ["1", "2"]
+    assert run_documents(bag, run_dir="wfrun-runs/two", reuse="one").reused == 2
+    assert ran(folder) == []
+    write("false || true")
+    assert run_documents(bag, run_dir="wfrun-runs/three", reuse="one").reused == 0
+    assert ran(folder) == ["1", "2"]
+
+
+@pytest.mark.slow
 def test_equal_tasks_are_not_taken_for_one(folder: Path) -> None:
     """As in a bag of random experiments: the further ones run."""
 

@@ -135,6 +135,8 @@ class _Contents:
         files = self._workflow.files
         inputs = {files[file].name: self._input(file) for file in task.inputs}
         program = self._program(task, inputs)
+        # The name of a carried program is wfrun's own; its content is that of the program.
+        carried = task.executable[2:] if task.executable.startswith(f"./{_CARRIED}") else None
         streams = [None if f is None else files[f].name
                    for f in (task.stdin, task.stdout, task.stderr)]  # fmt: skip
         container = task.resources.container
@@ -142,7 +144,7 @@ class _Contents:
             program,
             task.arguments,
             sorted((task.env or {}).items()),
-            sorted(item for item in inputs.items() if f"./{item[0]}" != task.executable),
+            sorted(item for item in inputs.items() if item[0] != carried),
             _container(task),
             [(files[file].name, file in task.optional) for file in task.outputs],
             streams,
@@ -164,7 +166,7 @@ class _Contents:
     def _program(self, task: Task, inputs: Mapping[str, bytes]) -> tuple[str, bytes]:
         """(name, token of the content) of the program of a task. The token is empty for a program
         that exists only at the sites, and for an input that the document itself names as the
-        program."""
+        program: the inputs include its content."""
         name = task.executable
         base = os.path.basename(name)
         if name.startswith(f"./{_CARRIED}"):
