@@ -146,6 +146,20 @@ def test_refusals_name_the_line(
     assert caught.value.source == str(tmp_path / "instance.json")
 
 
+def test_a_warning_names_the_line_of_the_file(tmp_path: Path) -> None:
+    """The lines of files are found after the tasks have been read."""
+    text = """{"workflow": {"specification": {"tasks": [
+{"name": "a", "id": "a"},
+{"name": "b", "id": "b", "inputFiles": ["y"]}
+], "files": [
+{"id": "x", "sizeInBytes": 1},
+{"id": "y", "sizeInBytes": -1}
+]}}}"""
+    path = tmp_path / "instance.json"
+    (warning,) = read(tmp_path, text).warnings
+    assert warning == f"negative file size, counted as unknown: 1, first at {path}:6"
+
+
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
     whole = json.dumps(old({"name": "a", "files": [{"name": "x", "link": "input"}]}), indent=1)
     for length in range(len(whole)):

@@ -120,12 +120,9 @@ class _WfFormatReader:
         self._document = document
         self._data = data
         self._text = text
-        self._where: tuple[str | int, ...] = ()
         self._sizes: dict[str, int | None] = {}
         self._by_name: dict[str, str] = {}
         self._ids: set[str] = set()
-        # The position of a task is its number: lines are found when a message needs them.
-        document.locate = lambda number: line_of(text, *self._where, number)
 
     def read(self) -> Iterator[Draft]:
         """Yield all tasks of the document, then its edges."""
@@ -163,6 +160,11 @@ class _WfFormatReader:
             "See https://github.com/wfcommons/WfFormat for what it consists of.",
         )
 
+    def _enter(self, *path: str) -> None:
+        """Let positions in the document be numbers of items of the list at ``path``. Places noted
+        before keep their list. Lines are found when a message needs them."""
+        self._document.locate = lambda number: line_of(self._text, *path, number)
+
     def _tasks_in(self, holder: Task, key: str, path: tuple[str, ...]) -> list[Task]:
         tasks = holder.get(key)
         if not isinstance(tasks, list):
@@ -170,7 +172,7 @@ class _WfFormatReader:
         for number, task in enumerate(tasks):
             if not isinstance(task, dict):
                 self._refuse("a task is not an object", *path, key, number)
-        self._where = (*path, key)
+        self._enter(*path, key)
         return tasks
 
     def _executed(self, workflow: Task) -> dict[Any, Task]:
@@ -185,10 +187,11 @@ class _WfFormatReader:
         files = specification.get("files") or []
         if not isinstance(files, list):
             self._refuse('"files" is not a list', "workflow", "specification", "files")
-        self._where = ("workflow", "specification", "files")
+        path = ("workflow", "specification", "files")
+        self._enter(*path)
         for number, file in enumerate(files):
             if not isinstance(file, dict) or not isinstance(file.get("id"), str):
-                self._refuse("a file is not an object with an id", *self._where, number)
+                self._refuse("a file is not an object with an id", *path, number)
             size = self._number(file, number, "sizeInBytes")
             if size is not None:
                 self._sizes[file["id"]] = self._document.size(size, number)
