@@ -29,6 +29,7 @@ FILES = {
     "latin.txt": b"echo 1\necho \xe9\n",
     "nul.txt": b"echo 1\necho \0\n",
     "outside.txt": b"echo 1\n../run\n",
+    "braces.txt": b"echo 1\n../r{u}n\n",
 }
 
 
@@ -38,7 +39,8 @@ ECHO = LineTemplate("echo")
 def refusal(tmp_path: Path, name: str, template: LineTemplate | None = None) -> str:
     for file, data in FILES.items():
         (tmp_path / file).write_bytes(data)
-    (tmp_path.parent / "run").write_text("")
+    for program in ("run", "r{u}n"):
+        (tmp_path.parent / program).write_text("")
     with pytest.raises(InvalidError) as caught:
         read_workflows(tmp_path / name, template=template)
     return str(caught.value).replace(f"{tmp_path}/", "")
@@ -183,6 +185,7 @@ def test_documents(case: str, tmp_path: Path) -> None:
         ("latin.txt", None, "latin.txt:2: not UTF-8 text (byte 0xe9)"),
         ("nul.txt", None, "nul.txt:2: not text"),
         ("outside.txt", None, "outside.txt:2: '../run' cannot be the name of a file"),
+        ("braces.txt", None, "braces.txt:2: '../r{u}n' cannot be the name of a file"),
     ],
 )
 def test_tables_and_commands(

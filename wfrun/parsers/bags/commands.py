@@ -62,11 +62,12 @@ def read_commands(path: Path, template: LineTemplate) -> list[BagDraft]:
         raise InvalidError(
             "there are no commands", source=str(path), line=1, hint="Write one on each line."
         )
-    inputs = tuple(BagFile(escaped(name), executable=True) for name in programs)
+    lines = {escaped(name): number for name, number in programs.items()}
+    inputs = tuple(BagFile(template, executable=True) for template in lines)
     axis = Axis((COMMAND,), (column,))
     arguments = ("-c", f"{{{COMMAND}}}")
     bag = Bag(path.stem, str(path), SHELL, arguments, (axis,), inputs, application=path.stem)
-    return [_drafted(bag, template, programs)]
+    return [_drafted(bag, template, lines)]
 
 
 def _drafted(bag: Bag, template: LineTemplate, lines: dict[str, int]) -> BagDraft:
