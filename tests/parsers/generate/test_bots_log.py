@@ -146,6 +146,26 @@ def test_a_log_without_tasks_is_refused(tmp_path: Path) -> None:
     assert "parallel" in (error.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("zone", "hour"),
+    [
+        ((), 22),
+        (("TimeZone: 3600",), 23),
+        (("TimeZone: -3600",), 21),
+        (("TimeZone: 3600", "TimeZoneString: America/New_York"), 17),
+        (("TimeZone: 3600", "TimeZoneString: Nowhere"), 22),
+        (("TimeZone: 90000",), 22),  # More than a day is no offset.
+    ],
+)
+def test_the_time_of_day_is_that_of_the_zone(
+    zone: tuple[str, ...], hour: int, tmp_path: Path
+) -> None:
+    log = swf(tmp_path / "small.swf", (0, 10, 1, 1, 1))
+    header = "".join(f"; {field}\n" for field in ("UnixStartTime: 820447200", *zone))
+    log.write_text(header + log.read_text())
+    assert bags_of_log(log).midnight_s == hour * 3600
+
+
 def test_bags_that_a_grid_log_names_are_taken(tmp_path: Path) -> None:
     columns = "-1 -1 -1 1 -1 -1 1"  # from AverageCPUTimeUsed to Status
     rest = "-1 " * 9

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -231,12 +231,16 @@ def _restored(workload: BotWorkload, header: LogHeader) -> BotWorkload:
 
 
 def _midnight_s(header: LogHeader) -> float:
-    """Seconds between a local midnight and the beginning of the log; 0 where it states no time."""
+    """Seconds between a local midnight and the beginning of the log; 0 where it states no time. A
+    log that states no time zone, or an unknown one, is in UTC."""
     if header.unix_start_s is None:
         return 0.0
     zone: tzinfo = timezone.utc
-    with suppress(OSError, ValueError, LookupError):
-        zone = ZoneInfo(header.zone or "UTC")
+    with suppress(OSError, ValueError, LookupError, OverflowError):
+        if header.zone is not None:
+            zone = ZoneInfo(header.zone)
+        elif header.zone_offset_s is not None:
+            zone = timezone(timedelta(seconds=header.zone_offset_s))
     start = datetime.fromtimestamp(header.unix_start_s, zone)
     return start.hour * 3600.0 + start.minute * 60 + start.second
 
