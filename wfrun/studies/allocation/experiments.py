@@ -114,11 +114,8 @@ def _with_request(job: GridJob) -> GridJob:
 
 @lru_cache(maxsize=1)  # the next case often has the same
 def _weeks(logs: Logs, count: int) -> list[list[GridJob]]:
-    """The jobs by week, each week in order of submission. Jobs submitted after the last week are
-    left out."""
+    """The jobs by week, each week in order of submission."""
     found: list[list[GridJob]] = [[] for _ in range(count)]
     for job in jobs_of(logs, count):
-        week = int(job.submit_s // WEEK_S)
-        if week < count:  # those of the last night in California are submitted later
-            found[week].append(job)
+        found[int(job.submit_s // WEEK_S)].append(job)
     return found

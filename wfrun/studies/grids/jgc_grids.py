@@ -52,12 +52,13 @@ def logs_of(paths: Mapping[str, str | None], grid: str = "Grid1") -> Logs | None
 
 @lru_cache(maxsize=2)
 def jobs_of(logs: Logs, weeks: int) -> tuple[GridJob, ...]:
-    """The jobs of the first ``weeks`` weeks of all logs, merged in order of submission (section
-    5.2).
+    """The jobs submitted in the first ``weeks`` weeks of all logs, merged in order of submission
+    (section 5.2).
 
     Jobs that `JGC_RULES` drop, and jobs larger than every machine, are left out. Each log begins on
-    a Monday at midnight local time; the differences between the time zones are kept. Raises
-    InvalidError for a log that cannot be read.
+    a Monday at midnight local time; the differences between the time zones are kept. So jobs of the
+    last night in California come after the last week, and are left out. Raises InvalidError for a
+    log that cannot be read.
     """
     parts = {}
     widest = max(MACHINES[name] for name, _ in logs)
