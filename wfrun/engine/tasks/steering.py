@@ -71,8 +71,8 @@ def _eligible_changed(run: Run, w: WorkflowState) -> None:
 
 
 def task_cancelled(run: Run, event: ev.TaskCancelled) -> None:
-    """Let a task fail, and cancel its attempts. A task that is done, has failed or is blocked stays
-    as it is. Cost: the tasks that depend on it."""
+    """Let a task fail, and cancel its attempts. A task that is done, has failed, is blocked or is
+    unneeded stays as it is. Cost: the tasks that depend on it."""
     state = run.state
     w, task = state.workflows[event.workflow], event.task
     status = w.status[task]
