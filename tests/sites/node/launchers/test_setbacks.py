@@ -39,6 +39,32 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 """Programs for `python -c`: the file system fails as NFS may."""
+HASHES_SLOWLY = """
+import json, os, runpy, sys, time
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+import digests
+place = json.loads(sys.argv[1])["directory"]
+made = []
+class KnownDigests(digests.OutputDigests):
+    def __init__(self):
+        super().__init__()
+        made.append(self)
+class SlowReading(digests.Reading):
+    def run(self):
+        open(place + "/reading", "w").close()
+        while not os.path.exists(place + "/go"):
+            time.sleep(0.01)
+        super().run()
+digests.INLINE_BYTES, digests.OutputDigests, digests.Reading = 0, KnownDigests, SlowReading
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    with open(place + "/left", "w") as left:
+        left.write(str(sum(len(one._readings) for one in made)))
+"""
+"""Program for `python -c`: a thread hashes each output, and waits for the file `go`. In the end the
+file `left` has the number of threads that the launcher still knows."""
 
 
 class Launcher:
@@ -190,3 +216,20 @@ def test_a_commit_goes_on_after_a_setback(program: str, tmp_path: Path) -> None:
     assert (outcome["cause"], outcome.get("sizes")) == ("done", [1, 2, 2])
     assert (talk.directory / "files" / "second").read_text() == "22"
     talk.close()
+
+
+@pytest.mark.parametrize("cause", ["done", "cancelled"])
+def test_a_thread_that_hashes_outputs_is_forgotten_with_its_attempt(
+    cause: str, tmp_path: Path
+) -> None:
+    talk = Talk(tmp_path / "site", flags=("-c", HASHES_SLOWLY))
+    key = f"{secrets.token_hex(8)}.1"
+    talk.run(shell(key, "printf 1 > a", outputs={"a": "first"}, checksums=True))
+    wait_for((talk.directory / "reading").exists)
+    if cause == "cancelled":
+        talk.say({"cancel": [key]})
+        assert talk.until_ended(key)["cause"] == "cancelled"
+    (talk.directory / "go").touch()
+    assert talk.until_ended(key)["cause"] == cause
+    talk.close()
+    assert (talk.directory / "left").read_text() == "0"

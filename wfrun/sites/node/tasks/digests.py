@@ -154,6 +154,10 @@ class OutputDigests:
         del self._readings[key]
         return reading.result()
 
+    def forget(self, key: str) -> None:
+        """Forget the thread of an attempt that has ended without its digests, if there is one."""
+        self._readings.pop(key, None)
+
 
 def digests_of(paths: "List[Optional[str]]") -> "List[Optional[str]]":
     """The digests of files and directories; None for None. Raises OSError."""

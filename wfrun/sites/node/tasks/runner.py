@@ -428,6 +428,7 @@ class Runner:
                 if failure.cause == "launch-failed":
                     failure = AttemptError("output", "its outputs cannot be committed: %s" % error)
         if failure is not None:
+            self.digests.forget(attempt.key)  # It may have been ended while a thread computed them.
             outcome["cause"] = failure.cause
             outcome["message"] = failure.message + self._quote(attempt)
         empty = failure is None or failure.cause == "cancelled" or self._is_full()
