@@ -337,3 +337,16 @@ def test_a_pause_of_launchers_keeps_its_reason_while_a_launcher_still_works() ->
     after_s = pool.pools[0].paused_until_s + 1.0
     run.end(next(iter(run.core.state.attempts)), after_s)
     assert pool.pools[0].reason is None
+
+
+def test_a_site_is_not_shown_as_paused_once_launchers_are_requested_again() -> None:
+    """It was, until a task succeeded there."""
+    run = Run([bag(3)], ev.Settings("round-robin"), (cluster("a", 4),))
+    run.add(0)
+    site = run.core.state.sites[0]
+    run.step(ev.LauncherEnded(2.0, 0, "r.L0.1", "refused", "account 'astro' is expired"))
+    assert "(no more for 1 min)" in site.pause_text
+    run.step(ev.TimerFired(50.0, "launchers:0"))
+    assert "(no more for 1 min)" in site.pause_text
+    assert _asked(run.step(ev.TimerFired(62.0, "launchers:0"))) == [0]
+    assert run.replayed().state.sites[0].pause_text == site.pause_text == ""

@@ -116,6 +116,10 @@ class Launchers(Capability):
             pool.launchers[request.key] = Launcher(request, event.at_s)
         pool.made += len(event.launchers)
         pool.refresh()
+        if pool.reason is not None:  # The pause is over.
+            pool.reason = None
+            # The condition closed nothing: no decision depends on its end.
+            self.state.sites[event.site].conditions.pop(self.name, None)
         self.run.outbox.append(StartLaunchers(event.site, event.launchers))
 
     def _submitted(self, event: ev.LaunchersSubmitted) -> None:

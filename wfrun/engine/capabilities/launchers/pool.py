@@ -127,7 +127,7 @@ class LauncherPool:
         """No launchers are requested before this time; infinite: never."""
         self.reason: str | None = None
         """Why requests for launchers were last paused; None if they were not paused since the last
-        success or resume."""
+        request, success or resume."""
 
     @property
     def capacity(self) -> int:
