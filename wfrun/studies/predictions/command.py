@@ -21,7 +21,7 @@ from wfrun.studies.predictions.part import PartSetting, StudyPart
 from wfrun.studies.predictions.parts import PARTS
 from wfrun.studies.predictions.workloads import workloads_of
 
-_LENGTH = {True: "about seven minutes", False: "several hours"}
+_LENGTH = {True: "about seven minutes", False: "about two hours"}
 """Time that the quick and the full study take with all logs."""
 
 

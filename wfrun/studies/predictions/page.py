@@ -65,10 +65,9 @@ def _head(setting: PartSetting, found: Sequence[Answer]) -> Iterator[str]:
 
 _LENGTH = {
     True: "This is the quick study, with the beginning of each log: about seven minutes of "
-    "processor time. Without `--quick` it has whole logs and takes several hours, most of them for "
-    "the last section.",
-    False: "It takes several hours of processor time, most of them for the last section; with "
-    "`--quick`, which has the beginning of each log, about seven minutes.",
+    "processor time. Without `--quick` it has whole logs and takes about two hours.",
+    False: "It takes about two hours of processor time; with `--quick`, which has the beginning of "
+    "each log, about seven minutes.",
 }
 
 
