@@ -665,8 +665,8 @@ class LoginDone(Event, frozen=True, tag="login-done"):
 
 
 class JobLimitReached(Event, frozen=True, tag="job-limit-reached"):
-    """The queue of the site takes no further job of ours for now. Attempts that were submitted wait
-    for room."""
+    """No further job of ours fits into the queue of the site for now: the limit of the batch system
+    or the ``max_jobs`` of the catalog is reached. Further attempts wait for room."""
 
     site: int
     jobs: int

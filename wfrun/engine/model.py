@@ -43,8 +43,8 @@ class InputSource(msgspec.Struct, frozen=True, gc=False, array_like=True):
     url: str
     """A path or a URL."""
     site: str = ""
-    """Name of the site whose file system has the path. Empty: ``url`` is a path on this machine, or
-    a URL of a scheme other than ``file``."""
+    """Name of the site whose file system has the file at ``url``. Empty if ``url`` is a path on this
+    machine, or a URL of a scheme other than ``file``."""
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
@@ -212,7 +212,8 @@ class Bag(msgspec.Struct, frozen=True):
     env: dict[str, str] | None = None
     resources: Resources = Resources()
     estimate: str | None = None
-    """Template of the run time in seconds on the reference processor; None if unknown."""
+    """Run time of a task in seconds on the reference processor, as a number or a template that its
+    parameters fill in; None if unknown."""
     scale: float = 1.0
     """Factor by which the estimates are multiplied (emulation)."""
     output_bytes: int | None = None

@@ -46,7 +46,7 @@ class Run:
         self.outbox: list[Action] = []
         """Actions that follow from events. The core removes and returns them after each event."""
         self.placement_possible = False
-        """Whether a placement may be possible that was not before the latest event."""
+        """Whether the latest event may have made a placement possible."""
         self.decision_due = False
         """Whether a capability has to decide after this event even if no placement is possible."""
         self.has_new_room = False

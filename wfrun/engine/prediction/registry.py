@@ -42,8 +42,9 @@ PREDICTORS: dict[str, Callable[[], Predictor]] = {
     "estimate": UserEstimate,
     "auto": Auto,
 }
-"""Predictors that choose the classes of jobs themselves, by name: each method, applied to the most
-specific class of the job that has a history; the user's own estimate; and `Auto`."""
+"""Run time predictors by name. The name of a method applies the method to the most specific class
+of the job that has a history. ``estimate`` is the user's own estimate. ``auto`` (`Auto`) chooses
+method and class by their accuracy so far."""
 
 
 def make_predictor(name: str) -> Predictor:

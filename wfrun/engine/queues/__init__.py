@@ -1,10 +1,8 @@
-"""Models of the queue of one cluster (local resource managers), by name, and their simulation with
-a list of jobs.
+"""Queue models of one cluster (FCFS, EASY, …): the local resource manager (LRM) of a simulation.
 
-``make_lrm`` makes a queue. Its owner drives it by the protocol ``Lrm``. There are three kinds of
-owners: simulated sites, with a head node, nodes, failures and jobs of the engine;
-``simulate_batch``, which only runs a list of jobs and is more than twice as fast; and predictions
-of waits.
+``make_lrm`` makes a model by its name. Its user reports submissions, ends and cancellations to it
+by the protocol ``Lrm``. Users are simulated sites, simulated grids, and predictions of waits;
+``simulate_batch`` runs a list of jobs through one model.
 """
 
 from __future__ import annotations

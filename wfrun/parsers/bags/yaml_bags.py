@@ -168,8 +168,9 @@ class _BagReader:
         return files
 
     def _stream(self, key: str, files: list[BagFile]) -> str | None:
-        """The file of the standard stream ``key``. If ``files``, the bag's inputs or outputs, lack
-        the file, it is added to them."""
+        """Return the name of the file to which the bag redirects the standard stream ``key``, or
+        None. Add the file to ``files`` (the inputs for stdin, otherwise the outputs) if it is not
+        there yet."""
         name = self._take(key, to_text, None)
         if name is not None and all(file.name != name for file in files):
             files.append(BagFile(name))

@@ -32,8 +32,8 @@ class Figures(NamedTuple):
     first_s: float | None
     """Time from the start of the run to the start of its first task, in seconds."""
     rate: float | None
-    """Rate of tasks without work, in tasks per second, from the first start to the last known
-    end."""
+    """Throughput of empty tasks that are all ready together, in tasks per second: number of tasks
+    that ended, divided by the time from the first start to the last end."""
     latency_s: float | None
     """Median time in the chain from the exit of a task to the start of its successor, in seconds.
     Each time is the interval between two successive known ends, by the engine's clock, minus the

@@ -25,7 +25,7 @@ from wfrun.runners.experiments.tables.results import CellT, Results, RowT
 from wfrun.runners.experiments.tables.table import ResultTable
 
 _CORRECT = "its runs are left out; correct the policy, and the same command with --output adds them"
-"""Hint for a policy that raises."""
+"""Hint for the user if a policy raised an exception in a simulation."""
 
 
 def open_results(experiment: Experiment, path: Path | None) -> Results[Cell, Row]:

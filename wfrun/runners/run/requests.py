@@ -161,9 +161,9 @@ class AttemptRequests:
         return False
 
     def _expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """Expected run time of a task at a site, in seconds. None: unknown, or the site has no
-        launchers. A launcher returns an attempt whose expected run time exceeds the launcher's
-        remaining time."""
+        """Return the time in seconds in which a launcher at the site should be done with the task
+        (`Launchers.expected_s`); None if it is unknown or the site has no launchers. A launcher
+        that has less time left gives the queued attempt back to the engine."""
         spec = self._specs[site]
         if self._launchers is None or spec.access is None or spec.access.launchers is None:
             return None

@@ -282,8 +282,9 @@ class TransferRouter:
     def _give_up(
         self, pair: tuple[str, str], failures: Mapping[str, MethodFailedError], other: str
     ) -> str:
-        """Exclude methods that failed for a pair of sites while ``other`` succeeded. Returns the
-        reason for the user; empty if a concurrent copy has excluded them already."""
+        """Exclude the transfer methods in ``failures`` for a pair of sites, since the method
+        ``other`` has copied the file. Returns a message for the user with the reasons; empty if a
+        concurrent copy has excluded all of them already."""
         failed = self._failed.setdefault(pair, set())
         new = {name: error for name, error in failures.items() if name not in failed}
         failed.update(new)

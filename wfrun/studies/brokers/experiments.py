@@ -29,8 +29,8 @@ FEW = ("vrije", "amsterdam", "delft")
 Delft, which Figure 6.8 shows, and the first two of Table 1.2."""
 
 MODEL = SiteModel(start_s=4.8)
-"""Time in seconds that Grid Engine takes to start a job: the mean QWT (queue wait) of the small
-workflows in Table 6.6, which find idle processors."""
+"""Grid Engine takes 4.8 s to start a job. This is the mean queue wait (QWT) of the small workflows
+in Table 6.6 of the thesis: their jobs find idle processors."""
 
 HEAD = HeadModel(submit_s=1.2, copy_s=1.2)
 """Seconds that a head node works for a submission and for a copy. Fitted, since the thesis gives no

@@ -39,9 +39,9 @@ class Plot(msgspec.Struct, frozen=True):
     clusters: tuple[str, ...]
     sizes: tuple[int, ...]
     utilizations: tuple[int, ...]
-    """Net utilizations [%] that are simulated without a variant."""
+    """Net utilizations [%] of the base experiments."""
     varied: tuple[int, ...]
-    """Net utilizations [%] that are simulated with a variant."""
+    """Net utilizations [%] of the experiments with each of `VARIANTS`."""
     runs: tuple[tuple[str, str], ...]
     """(workload, policy) of each run."""
     slowdown: Slowdown = "number"
@@ -173,12 +173,14 @@ class CoallocationRow(CoallocationCell, frozen=True, kw_only=True):
 
 
 class CoallocationScale(msgspec.Struct, frozen=True):
-    """The size of the study: numbers of repetitions without and with a variant, and the
-    variants."""
+    """The size of the study."""
 
     seeds: int
+    """Number of repetitions of each experiment of the base."""
     varied_seeds: int
+    """Number of repetitions of each experiment with a variant."""
     variants: tuple[str, ...]
+    """The simulated variants, keys of `VARIANTS`."""
 
 
 FULL = CoallocationScale(10, 7, tuple(VARIANTS))

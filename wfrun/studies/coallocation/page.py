@@ -144,8 +144,8 @@ def _matches(s: CoallocationSamples) -> Iterator[str]:
 
 
 def _reached(s: CoallocationSamples, workload: str, wanted: float) -> str:
-    """The two neighbouring net utilizations between which the mean change of the response time
-    passes ``wanted``, as text such as ``75–80%``; or ``never``."""
+    """Return as text, such as ``75–80%``, between which two simulated net utilizations the mean
+    change of the response time crosses ``wanted``; ``never`` if it does not."""
     means = {u: s.change(MPI, workload, u).mean for u in STEPS}
     for before, after in pairwise(STEPS):
         low, high = sorted((means[before], means[after]))

@@ -12,7 +12,7 @@ documented run time."""
 
 class Observed(NamedTuple):
     """Number, mean and standard deviation of the observed run times of one kind of task, or of all
-    tasks. Times are in seconds on the reference processor."""
+    tasks: in seconds on the reference processor, or as ratios to the documented run times."""
 
     tasks: int
     mean_s: float

@@ -1,2 +1,2 @@
-"""The order of placements: which eligible task is placed next, and how wide tasks are kept from
-starving."""
+"""The order of placements: which eligible task is placed next, how wide tasks are kept from
+starving, and how many tasks may be placed at a time (throttle)."""

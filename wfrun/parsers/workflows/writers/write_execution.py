@@ -47,7 +47,7 @@ class Execution(msgspec.Struct, frozen=True):
     system: str
     """Version of wfrun."""
     created_s: float
-    """Time of the latest measurement, in seconds since the epoch."""
+    """End of the run, or time of its latest event, in seconds since the epoch."""
     started_s: float
     makespan_s: float
     tasks: Mapping[int, TaskExecution]

@@ -117,7 +117,7 @@ class DecisionRecord(msgspec.Struct, frozen=True):
     scores: tuple[ScoreRecord, ...]
     """The candidates; empty if there is none, or the policy has no scores."""
     others: tuple[ReasonRecord, ...]
-    """Why the other sites are no candidates."""
+    """Why the other sites are not candidates."""
     note: str
     is_replica: bool
     is_repeated: bool

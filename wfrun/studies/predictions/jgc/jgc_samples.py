@@ -23,8 +23,9 @@ from wfrun.studies.predictions.part import PartSetting
 
 
 class JgcSamples:
-    """Degradations in percent relative to the results with known run times. They are means over the
-    three metrics. A test case is a strategy in Grid1."""
+    """The degradation of each prediction model: by how many percent its results are worse than
+    those with known run times, as the mean over the three metrics (`METRICS`). A test case of the
+    claims is one strategy in Grid1."""
 
     def __init__(self, setting: PartSetting, rows: Sequence[JgcRow], every: bool) -> None:
         self.every = every
