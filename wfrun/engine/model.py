@@ -43,8 +43,8 @@ class InputSource(msgspec.Struct, frozen=True, gc=False, array_like=True):
     url: str
     """A path or a URL."""
     site: str = ""
-    """Name of the site whose file system has the file at ``url``. Empty if ``url`` is a path on this
-    machine, or a URL of a scheme other than ``file``."""
+    """Name of the site whose file system has the file at ``url``. Empty if ``url`` is a path on
+    this machine, or a URL of a scheme other than ``file``."""
 
 
 class File(msgspec.Struct, frozen=True, gc=False):

@@ -194,8 +194,8 @@ class Placement(Protocol):
     """Whether the policy assigns tasks to free processors, not to queues. Sites are then candidates
     only while they have enough free processors for the task."""
     replans: ClassVar[bool]
-    """Whether the engine keeps a task while the site that the policy prefers is busy. Such a task is
-    planned again at each decision, with any throttle."""
+    """Whether the engine keeps a task while the site that the policy prefers is busy. Such a task
+    is planned again at each decision, with any throttle."""
     completes_earliest: ClassVar[bool]
     """Whether the policy places each task at the site where the task completes first. Its answer
     for a task then stays the same while only other sites get more work, so the engine keeps its

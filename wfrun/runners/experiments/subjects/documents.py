@@ -63,8 +63,8 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
         return [self.workflows[self.names.index(cell.workload)]]
 
     def settings_of(self, experiment: Experiment, cell: Cell) -> Settings:
-        """Return the settings with which a cell of the experiment is simulated. Raises the errors of
-        `with_selection`."""
+        """Return the settings with which a cell of the experiment is simulated. Raises the errors
+        of `with_selection`."""
         return with_selection(
             experiment.settings_of(cell), self.of(cell), experiment.platform.catalog
         )
