@@ -19,8 +19,6 @@ all servers, as the core has it, gives nearly the same verdicts as a queue at ea
 _RULE = "rule 4 as printed; holds if a user begins with the least account of those present"
 _NEAR = "near the bound in some runs, with the n_submit that were tried"
 CAUSES: dict[int, str] = {
-    2: "depends on the axis of Figure 5, which the text does not have: 216 times with "
-    "n_submit = n_max = 1,000",
     3: _RULE,
     14: "0.72 by hand from the paper's metric; the text has no number",
     19: _RULE,
@@ -67,7 +65,8 @@ Numbers are those of the full study.
   requests. With optional requests at random, which the rule becomes if
   "allocated" is what runs now, it is 0.16. The paper's Figure 6 fits either; its rule does not say
   so.
-- **150 times (claim 2)** is 65 times with an n_submit of 300, and 216 times with 1,000.
+- **150 times (claim 2)** is 217 times with an n_submit of 1,000, the most that clients may submit,
+  and 65 times with 300; the text does not have the axis of Figure 5.
   DIET-ethic's unfairness is 0.04 here, and 0.03 without kills: a request is 1% of a user's share.
 - **Low (claim 14).** With 190 requests each, the first user has 190 of 293 deserved core seconds,
   and one in the middle 190 of 139: 0.72 by the definition of section 3.3, and 0.74 with overheads.

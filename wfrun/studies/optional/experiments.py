@@ -131,6 +131,8 @@ def _repetition(scale: OptionalScale, seed: int) -> Iterator[OptionalCell]:
         yield from (cell(scenario, system) for system in (SERVERS, QUEUE))
         if seed < scale.legacy_seeds:
             yield from (cell(scenario, LEGACY, number) for number in scale.counts(scenario))
+            if scenario == CONSECUTIVE:
+                yield cell(scenario, LEGACY, paper.MOST)
     if seed < scale.varied_seeds:
         for variant in RULES:
             yield from (cell(scenario, SERVERS, 0, variant) for scenario in SCENARIOS)
@@ -138,7 +140,6 @@ def _repetition(scale: OptionalScale, seed: int) -> Iterator[OptionalCell]:
         for variant in OVERHEADS:
             yield from (cell(REGULAR, system, 0, variant) for system in (SERVERS, QUEUE))
             yield cell(REGULAR, LEGACY, paper.BEST_REGULAR, variant)
-        yield cell(CONSECUTIVE, LEGACY, paper.MOST)
     if seed < scale.large_seeds:
         yield from (cell(LARGE, system) for system in (SERVERS, QUEUE))
 

@@ -459,12 +459,15 @@ def _experiments_average_gain_response(samples: ReallocationSamples) -> Finding:
     return _each(_cases(samples, [MIXED], "response"), lambda value: [less(value, 1.0)])
 
 
-@CLAIMS.add("5.5", "With the regular algorithm MCT has a lower response time than MinMin, "
-            "where the platform is dedicated")  # fmt: skip
+@CLAIMS.add("5.5", "With the regular algorithm MCT is clearly better than MinMin on dedicated "
+            "platforms: a response time that is lower by more than a tenth")  # fmt: skip
 def _regular_algorithm_mct_lower(samples: ReallocationSamples) -> Finding:
     found = {p.title: _means(samples, p, "response", REGULAR) for p in DEDICATED}
     return (
-        all_of(less(one["MCT-reg"], one["MinMin-reg"]) for one in found.values()),
+        all_of(
+            less(one["MCT-reg"], one["MinMin-reg"], times=1 / _NO_DIFFERENCE)
+            for one in found.values()
+        ),
         "; ".join(f"{title}: {listed(one)}" for title, one in found.items()),
     )
 

@@ -364,7 +364,8 @@ def _causes(tests: Sequence[Tested]) -> Iterator[str]:
     yield ""
     yield (
         "One thing is changed, the runs that it concerns are simulated again on the same seeds "
-        f"(at most {REPETITIONS}), and the claims are tested again."
+        f"(at most {REPETITIONS}), and the claims are tested again. A claim that does not hold is "
+        "unexplained if no change here makes it hold and no contradiction below names it."
     )
     yield from table(
         ("what is changed", "claim", "verdict", "with the change", "means with the change"),
