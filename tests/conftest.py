@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import secrets
+import signal
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
@@ -90,6 +91,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Import the modules of all tests in shares, one for each worker process. The first import of
     a module rewrites its assertions and keeps the result, which takes longer than the collection of
     all tests; otherwise each worker would rewrite all of them at the same time."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell ignores SIGINT for its background commands, and programs under test inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers == 1 or session.config.args != session.config.getini("testpaths"):
         return
