@@ -296,7 +296,7 @@ for _ccr in ("ccr 0.25", "ccr 0.5"):
 
 for _ccr in (name for name, ccr in CCRS.items() if ccr > 0.5):
 
-    @CLAIMS.add("2.5.3", f"{_ccr.upper()}, above 0.5, loses")
+    @CLAIMS.add("2.5.3", f"{_ccr.upper()}, above 0.5, loses (severely, without a number)")
     def _high_ccr(s: CoallocationSamples, ccr: str = _ccr) -> Finding:
         return _losses(_changes(s, ccr, s.steps(SYNTHETIC, ABOVE), SYNTHETIC))
 

@@ -54,6 +54,8 @@ Numbers are those of the full study; letters those of the free choices.
 - **CCR 0.25 and 0.5 (claims 26 and 27)** lose at each load above 40% with linear f, and gain at
   each with small ones (a). No setting that was tried has a gain first and a loss later.
   Unexplained.
+- **Wave (claim 4)** depends on free choices: the claim does not hold without overtaking and with
+  small f (c), and is not distinguishable with d.
 - **Choices that were made after first results.** The criterion of saturation (the mean wait of the
   second half of the day is at least 1.5 times that of the first) replaced "waits grow in every
   quarter" after about ten runs, since saturated runs failed that at the end of the day; three other
