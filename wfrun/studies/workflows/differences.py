@@ -24,8 +24,8 @@ large workflows (below).
 Claims 5 and 6, on the waits of Round Robin, are no evidence beyond the fit.
 With jobs of up to five hours and a wider spread (median 605 s, sigma 1.2) Round
 Robin waits for 568, 455, 550 and 587 s, nearer to the table's 525, 423, 682 and 842 s. In a study
-with 20 repetitions of the idle system no other claim is then refuted, but five of those that hold (8, 9, 21, 22 and 43) are not
-distinguishable: a few long jobs decide the means.
+with 20 repetitions of the idle system no other claim is then refuted, but five of those that hold
+(8, 9, 21, 22 and 43) are not distinguishable: a few long jobs decide the means.
 
 - **Background load.** The thesis replays four months of the DAS-3's log, which is not public. A
   load of short jobs (four minutes, up to 16 processors), the earlier one of this study, has the
