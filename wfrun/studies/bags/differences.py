@@ -29,7 +29,7 @@ CAUSES: dict[int, str] = {
     2: "holds if the tasks of a bag are submitted together: see *Real load*",
     3: "holds if run times are shuffled among all tasks: see *Real load*",
     4: _MODEL,
-    5: "unexplained; the length of a day matters: see *Run time*",
+    5: "unexplained; see *The length of a day*",
     8: _MODEL,
     9: "speeds and replicas: see *RR*",
     16: "see *Size*",

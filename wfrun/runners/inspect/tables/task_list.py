@@ -83,7 +83,7 @@ class TaskRecord(msgspec.Struct, frozen=True):
     attempts: int
     time_s: float | None
     """Time in seconds since the task began to run, to wait in the queue or to stage its files; of
-    an ended task its run time, 0 if it is unknown. None: the task is at no site."""
+    an ended task its run time. None: unknown, or the task is at no site."""
     expected_s: float | None
     """Expected run time of a running task."""
 

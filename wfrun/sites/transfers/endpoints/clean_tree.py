@@ -32,8 +32,7 @@ _MAX_LINK_BYTES = 64 << 20
 _MAX_LINKS = 40
 """Maximum number of further links that are followed to check one link, as in path_resolution(7)."""
 _MAX_STEPS = 5_000_000
-"""Maximum number of parts of names that are followed to check all links. Following so many takes
-seconds."""
+"""Maximum number of path components that are resolved to check all links, which takes seconds."""
 _MAX_PADDING_BYTES = 1 << 20
 """Maximum number of bytes after the end of an archive."""
 _FLUSH_BYTES = 1 << 18
@@ -62,7 +61,7 @@ class CleanTree:
         """Targets of the symbolic links so far."""
         self._link_bytes = 0
         self._steps = 0
-        """Number of parts of names that were followed for links."""
+        """Number of path components that were resolved to check links."""
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Stream the new archive. Callers close the generator unless they exhaust it."""
